@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 use crate::dialog::DialogRequest;
 use crate::entry::Entry;
@@ -135,6 +136,10 @@ pub struct InFlight {
     pub entry_id: Option<EntryId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<AssistantMessage>,
+    /// For tool calls whose arguments still stream: content index to the JSON text so far. A reader that attached
+    /// in the middle adds later fragments to it; `message` shows it parsed as far as it goes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub argument_texts: BTreeMap<String, String>,
     /// Tools that run, in the order of their start.
     pub tools: Vec<RunningTool>,
 }
