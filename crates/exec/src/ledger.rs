@@ -1,0 +1,129 @@
+//! What was started, on disk: one small file for each running program, so that a successor can end what a killed daemon left behind.
+//!
+//! A record holds the leader's number, its start time and the boot it belongs to. It is never trusted alone: a process is ended only if the
+//! table shows it in the session, the group or the descent of exactly that leader.
+//! Whoever sweeps has to hold the lock of the owner, so that no living owner's programs are ended.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::process_table::{ProcessIdentity, family, snapshot};
+
+/// How long one leftover family may take to die of SIGKILL.
+const SWEEP_LIMIT: Duration = Duration::from_secs(2);
+
+/// Between two looks at the table while sweeping.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// File names are `<pid>.process`.
+const EXTENSION: &str = "process";
+
+/// A folder of records.
+#[derive(Debug, Clone)]
+pub struct Ledger {
+    folder: Arc<Path>,
+    boot: Arc<str>,
+}
+
+/// One record; dropping it removes the file.
+#[derive(Debug)]
+pub(crate) struct Entry(PathBuf);
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let _gone = std::fs::remove_file(&self.0);
+    }
+}
+
+impl Ledger {
+    /// Opens the folder, making it (0700) if needed. Blocking.
+    ///
+    /// # Errors
+    /// If the folder cannot be made.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)?;
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        Ok(Self {
+            folder: folder.into(),
+            boot: boot.trim().into(),
+        })
+    }
+
+    pub(crate) fn record(&self, process: ProcessIdentity) -> io::Result<Entry> {
+        let path = self.folder.join(format!("{}.{EXTENSION}", process.pid));
+        // A file of that name is of an earlier owner of the number.
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&path)?;
+        let entry = Entry(path);
+        let start = process.start_time.unwrap_or_default();
+        writeln!(file, "{} {start} {}", process.pid, self.boot)?;
+        Ok(entry)
+    }
+
+    /// Ends what the records name and removes them; gives the processes it ended. Blocking, for [`SWEEP_LIMIT`] each at worst.
+    ///
+    /// # Errors
+    /// If the folder cannot be read. Files that are no records are removed.
+    pub fn sweep(&self) -> io::Result<Vec<ProcessIdentity>> {
+        let mut ended = Vec::new();
+        for file in std::fs::read_dir(&self.folder)? {
+            let path = file?.path();
+            if path
+                .extension()
+                .is_none_or(|extension| extension != EXTENSION)
+            {
+                continue;
+            }
+            let record = std::fs::read_to_string(&path).unwrap_or_default();
+            if let Some(leader) = self.parse(&record) {
+                ended.extend(end(leader));
+            }
+            let _gone = std::fs::remove_file(&path);
+        }
+        Ok(ended)
+    }
+
+    /// `None` for torn records, and for those of another boot: their numbers mean nothing now.
+    fn parse(&self, record: &str) -> Option<ProcessIdentity> {
+        let mut words = record.split_ascii_whitespace();
+        let pid = words.next()?.parse().ok()?;
+        let start: u64 = words.next()?.parse().ok()?;
+        let boot = words.next()?;
+        (boot == &*self.boot).then_some(ProcessIdentity {
+            pid,
+            start_time: (start > 0).then_some(start),
+        })
+    }
+}
+
+fn end(leader: ProcessIdentity) -> Vec<ProcessIdentity> {
+    let deadline = Instant::now() + SWEEP_LIMIT;
+    let mut ended = Vec::new();
+    loop {
+        let members = family(&snapshot(), leader);
+        if members.is_empty() || Instant::now() >= deadline {
+            return ended;
+        }
+        for member in members {
+            member.signal(Signal::KILL);
+            if !ended.contains(&member) {
+                ended.push(member);
+            }
+        }
+        // A blocking function at start-up; there is nothing to be woken by.
+        std::thread::park_timeout(LOOK_EVERY);
+    }
+}
