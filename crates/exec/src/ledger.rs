@@ -73,7 +73,7 @@ impl Ledger {
         Ok(entry)
     }
 
-    /// Ends what the records name and removes them; gives the processes it ended. Blocking, for [`SWEEP_LIMIT`] each at worst.
+    /// Ends what the records name and removes them; gives the processes it ended. Blocking, for two seconds each at worst.
     ///
     /// # Errors
     /// If the folder cannot be read. Files that are no records are removed.

@@ -6,7 +6,7 @@
 //!
 //! * [`program`]: what to start ([`Program`]), how it ended ([`Exit`]), why it did not start ([`SpawnError`])
 //! * [`guard`]: one running program with all its descendants ([`ProcessGuard`])
-//! * [`run`]: start, collect, end on cancel or time limit ([`run::run`])
+//! * [`mod@run`]: start, collect, end on cancel or time limit ([`run()`])
 //! * [`collect`], [`spill`], [`utf8`], [`truncate`]: text out of bytes, bounded
 //! * [`ledger`]: what was started, on disk, so that a successor can end what a killed daemon left
 //! * [`process_table`]: who is whose child, from `/proc`
