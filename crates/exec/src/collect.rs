@@ -18,10 +18,7 @@ pub struct CollectorSettings {
 impl Default for CollectorSettings {
     /// Twice what a model is shown, so that the end of what it is shown is always exact.
     fn default() -> Self {
-        Self {
-            head_bytes: 16 * 1024,
-            tail_bytes: 100 * 1024,
-        }
+        Self { head_bytes: 16 * 1024, tail_bytes: 100 * 1024 }
     }
 }
 
@@ -51,12 +48,7 @@ pub struct Collected {
 
 impl Collector {
     pub fn new(settings: CollectorSettings) -> Self {
-        Self {
-            settings,
-            decoder: Utf8Decoder::default(),
-            new: String::new(),
-            text: Collected::default(),
-        }
+        Self { settings, decoder: Utf8Decoder::default(), new: String::new(), text: Collected::default() }
     }
 
     /// Takes bytes; gives the text that became complete with them.
@@ -150,11 +142,7 @@ impl Collected {
 
     /// Bytes of the last line, which may be longer than what is kept of it.
     pub fn last_line_bytes(&self) -> u64 {
-        if self.open_line_bytes > 0 {
-            self.open_line_bytes
-        } else {
-            self.closed_line_bytes
-        }
+        if self.open_line_bytes > 0 { self.open_line_bytes } else { self.closed_line_bytes }
     }
 
     /// The last lines within `limits`, with counts of the whole text. `limits.max_bytes` has to be below the kept tail.
@@ -173,15 +161,9 @@ mod tests {
     use super::*;
     use crate::truncate::count_lines;
 
-    const SMALL: CollectorSettings = CollectorSettings {
-        head_bytes: 10,
-        tail_bytes: 20,
-    };
+    const SMALL: CollectorSettings = CollectorSettings { head_bytes: 10, tail_bytes: 20 };
 
-    fn collect<'a>(
-        chunks: impl IntoIterator<Item = &'a [u8]>,
-        settings: CollectorSettings,
-    ) -> (Collected, String) {
+    fn collect<'a>(chunks: impl IntoIterator<Item = &'a [u8]>, settings: CollectorSettings) -> (Collected, String) {
         let mut collector = Collector::new(settings);
         let mut seen = String::new();
         for chunk in chunks {
@@ -195,16 +177,9 @@ mod tests {
     fn memory_is_bounded_and_counts_are_whole() {
         let chunk = "0123456789\n".repeat(1000);
         let (collected, _) = collect(std::iter::repeat_n(chunk.as_bytes(), 500), SMALL);
-        assert_eq!(
-            (collected.total_lines(), collected.total_bytes()),
-            (500_000, 5_500_000)
-        );
+        assert_eq!((collected.total_lines(), collected.total_bytes()), (500_000, 5_500_000));
         assert!(collected.tail.len() <= 40 && collected.head == "0123456789");
-        assert!(
-            collected.tail.capacity() < 4096,
-            "{}",
-            collected.tail.capacity()
-        );
+        assert!(collected.tail.capacity() < 4096, "{}", collected.tail.capacity());
         assert_eq!(collected.last_line_bytes(), 10);
     }
 

@@ -70,14 +70,7 @@ impl ProcessGuard {
     }
 
     fn new(program: String, started: Started, ledger: Option<Ledger>) -> Self {
-        let Started {
-            child,
-            pid,
-            start_time,
-            stdin,
-            stdout,
-            stderr,
-        } = started;
+        let Started { child, pid, start_time, stdin, stdout, stderr } = started;
         let identity = ProcessIdentity { pid, start_time };
         let entry = ledger.and_then(|ledger| match ledger.record(identity) {
             Ok(entry) => Some(entry),
@@ -86,11 +79,7 @@ impl ProcessGuard {
                 None
             }
         });
-        let output_pipes = [&stdout, &stderr]
-            .into_iter()
-            .flatten()
-            .filter_map(inode)
-            .collect();
+        let output_pipes = [&stdout, &stderr].into_iter().flatten().filter_map(inode).collect();
         Self {
             program,
             identity,
@@ -181,10 +170,7 @@ impl ProcessGuard {
             tracing::warn!(program = %self.program, pid = self.identity.pid, survivors = members.len(), "processes survive SIGKILL");
         }
         self.nothing_left = members.is_empty() && self.exit.is_some();
-        Ended {
-            exit: self.exit,
-            survivors: members,
-        }
+        Ended { exit: self.exit, survivors: members }
     }
 
     /// Until the leader ends or the table is worth another look.
@@ -199,12 +185,10 @@ impl ProcessGuard {
 
     /// Everything of it that is alive.
     async fn look(&mut self) -> Vec<ProcessIdentity> {
-        let (identity, known, pipes) =
-            (self.identity, self.known.clone(), self.output_pipes.clone());
+        let (identity, known, pipes) = (self.identity, self.known.clone(), self.output_pipes.clone());
         let looked = tokio::task::spawn_blocking(move || find(identity, &known, &pipes)).await;
         // The blocking pool refuses work only while the runtime goes down.
-        let members =
-            looked.unwrap_or_else(|_| find(self.identity, &self.known, &self.output_pipes));
+        let members = looked.unwrap_or_else(|_| find(self.identity, &self.known, &self.output_pipes));
         self.known = members.iter().copied().collect();
         members
     }
@@ -218,8 +202,7 @@ impl ProcessGuard {
 
     fn signal_group(&self, signal: Signal) {
         // Once the leader is reaped its number can be given away, but not before the last member of the group is gone.
-        let given_away =
-            self.exit.is_some() && process_table::start_time(self.identity.pid).is_some();
+        let given_away = self.exit.is_some() && process_table::start_time(self.identity.pid).is_some();
         if let (false, Some(group)) = (given_away, to_pid(self.identity.pid)) {
             let _empty = rustix::process::kill_process_group(group, signal);
         }
@@ -242,32 +225,20 @@ impl Drop for ProcessGuard {
 }
 
 /// Blocking: the family in the table, earlier members that are still alive, and orphans that hold our pipes.
-fn find(
-    leader: ProcessIdentity,
-    known: &BTreeSet<ProcessIdentity>,
-    pipes: &[u64],
-) -> Vec<ProcessIdentity> {
+fn find(leader: ProcessIdentity, known: &BTreeSet<ProcessIdentity>, pipes: &[u64]) -> Vec<ProcessIdentity> {
     let table = snapshot();
     let mut members: BTreeSet<ProcessIdentity> = family(&table, leader).into_iter().collect();
     members.extend(known.iter().filter(|process| process.is_alive()));
     // Another child of ours holds a copy of every pipe between its fork and its exec, so our own children do not count.
     let own = std::process::id();
-    let is_child = |pid| {
-        table
-            .iter()
-            .any(|process| process.pid == pid && process.parent == own)
-    };
+    let is_child = |pid| table.iter().any(|process| process.pid == pid && process.parent == own);
     let holders = pipes.iter().flat_map(|pipe| holders_of_pipe(*pipe));
-    members.extend(holders.filter(|holder| {
-        table.iter().any(|process| process.pid == holder.pid) && !is_child(holder.pid)
-    }));
+    members.extend(holders.filter(|holder| table.iter().any(|process| process.pid == holder.pid) && !is_child(holder.pid)));
     members.into_iter().collect()
 }
 
 fn inode(pipe: &pipe::Receiver) -> Option<u64> {
-    rustix::fs::fstat(pipe.as_fd())
-        .ok()
-        .map(|status| status.st_ino)
+    rustix::fs::fstat(pipe.as_fd()).ok().map(|status| status.st_ino)
 }
 
 #[cfg(test)]

@@ -47,26 +47,15 @@ impl Ledger {
     /// # Errors
     /// If the folder cannot be made.
     pub fn open(folder: &Path) -> io::Result<Self> {
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)?;
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        Ok(Self {
-            folder: folder.into(),
-            boot: boot.trim().into(),
-        })
+        Ok(Self { folder: folder.into(), boot: boot.trim().into() })
     }
 
     pub(crate) fn record(&self, process: ProcessIdentity) -> io::Result<Entry> {
         let path = self.folder.join(format!("{}.{EXTENSION}", process.pid));
         // A file of that name is of an earlier owner of the number.
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&path)?;
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path)?;
         let entry = Entry(path);
         let start = process.start_time.unwrap_or_default();
         writeln!(file, "{} {start} {}", process.pid, self.boot)?;
@@ -81,10 +70,7 @@ impl Ledger {
         let mut ended = Vec::new();
         for file in std::fs::read_dir(&self.folder)? {
             let path = file?.path();
-            if path
-                .extension()
-                .is_none_or(|extension| extension != EXTENSION)
-            {
+            if path.extension().is_none_or(|extension| extension != EXTENSION) {
                 continue;
             }
             let record = std::fs::read_to_string(&path).unwrap_or_default();
@@ -102,10 +88,7 @@ impl Ledger {
         let pid = words.next()?.parse().ok()?;
         let start: u64 = words.next()?.parse().ok()?;
         let boot = words.next()?;
-        (boot == &*self.boot).then_some(ProcessIdentity {
-            pid,
-            start_time: (start > 0).then_some(start),
-        })
+        (boot == &*self.boot).then_some(ProcessIdentity { pid, start_time: (start > 0).then_some(start) })
     }
 }
 

@@ -18,16 +18,9 @@ impl ProcessIdentity {
     /// Whether this very process is alive (a zombie is not).
     pub fn is_alive(self) -> bool {
         match read(self.pid) {
-            Some(process) => {
-                process.alive
-                    && self
-                        .start_time
-                        .is_none_or(|start| start == process.start_time)
-            }
+            Some(process) => process.alive && self.start_time.is_none_or(|start| start == process.start_time),
             None if cfg!(target_os = "linux") => false,
-            None => {
-                to_pid(self.pid).is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
-            }
+            None => to_pid(self.pid).is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok()),
         }
     }
 
@@ -64,19 +57,13 @@ pub(crate) struct Process {
 
 impl Process {
     fn identity(&self) -> ProcessIdentity {
-        ProcessIdentity {
-            pid: self.pid,
-            start_time: Some(self.start_time),
-        }
+        ProcessIdentity { pid: self.pid, start_time: Some(self.start_time) }
     }
 }
 
 /// A number that may be signalled: never 0 (own group) or 1 (init).
 pub(crate) fn to_pid(pid: u32) -> Option<Pid> {
-    i32::try_from(pid)
-        .ok()
-        .filter(|pid| *pid > 1)
-        .and_then(Pid::from_raw)
+    i32::try_from(pid).ok().filter(|pid| *pid > 1).and_then(Pid::from_raw)
 }
 
 /// When the process started, in clock ticks since boot.
@@ -91,10 +78,7 @@ fn read(pid: u32) -> Option<Process> {
 /// Reads one `/proc/<pid>/stat`; the name in parentheses may itself hold parentheses, blanks and any bytes.
 fn parse(stat: &[u8]) -> Option<Process> {
     let end_of_name = stat.iter().rposition(|byte| *byte == b')')?;
-    let pid = std::str::from_utf8(stat.split(|byte| *byte == b' ').next()?)
-        .ok()?
-        .parse()
-        .ok()?;
+    let pid = std::str::from_utf8(stat.split(|byte| *byte == b' ').next()?).ok()?.parse().ok()?;
     let rest = std::str::from_utf8(stat.get(end_of_name + 1..)?).ok()?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     let number = |index: usize| fields.get(index)?.parse::<u32>().ok();
@@ -114,10 +98,7 @@ pub(crate) fn snapshot() -> Vec<Process> {
 }
 
 fn numbers_in_proc() -> impl Iterator<Item = u32> {
-    std::fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+    std::fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 
 /// The living processes that `leader` started, itself included: its session, its group, and their descendants.
@@ -150,9 +131,7 @@ pub(crate) fn family(processes: &[Process], leader: ProcessIdentity) -> Vec<Proc
     }
     processes
         .iter()
-        .filter(|process| {
-            process.alive && process.pid > 1 && process.pid != own && members.contains(&process.pid)
-        })
+        .filter(|process| process.alive && process.pid > 1 && process.pid != own && members.contains(&process.pid))
         .map(Process::identity)
         .collect()
 }
@@ -165,10 +144,7 @@ pub(crate) fn holders_of_pipe(inode: u64) -> Vec<ProcessIdentity> {
             .into_iter()
             .flatten()
             .flatten()
-            .any(|entry| {
-                std::fs::read_link(entry.path())
-                    .is_ok_and(|target| target.as_os_str() == wanted.as_str())
-            })
+            .any(|entry| std::fs::read_link(entry.path()).is_ok_and(|target| target.as_os_str() == wanted.as_str()))
     };
     let own = std::process::id();
     numbers_in_proc()
@@ -185,14 +161,7 @@ mod tests {
     use super::*;
 
     fn process(pid: u32, parent: u32, group: u32, session: u32) -> Process {
-        Process {
-            pid,
-            parent,
-            group,
-            session,
-            start_time: u64::from(pid) * 10,
-            alive: true,
-        }
+        Process { pid, parent, group, session, start_time: u64::from(pid) * 10, alive: true }
     }
 
     fn numbers(found: &[ProcessIdentity]) -> Vec<u32> {
@@ -202,17 +171,7 @@ mod tests {
     #[test]
     fn a_name_may_hold_parentheses_and_blanks() {
         let line = b"4711 (a) R 1 (x) S 12 13 14 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 98765 1 2 3";
-        assert_eq!(
-            parse(line),
-            Some(Process {
-                pid: 4711,
-                parent: 12,
-                group: 13,
-                session: 14,
-                start_time: 98765,
-                alive: true
-            })
-        );
+        assert_eq!(parse(line), Some(Process { pid: 4711, parent: 12, group: 13, session: 14, start_time: 98765, alive: true }));
         for broken in [&b""[..], b"1", b"1 (x", b"1 (x) S 1 2", b"\xff (x) S 1 2 3"] {
             assert_eq!(parse(broken), None);
         }
@@ -220,14 +179,11 @@ mod tests {
 
     #[test]
     fn family_is_session_group_and_descendants() {
-        let leader = ProcessIdentity {
-            pid: 100,
-            start_time: Some(1000),
-        };
+        let leader = ProcessIdentity { pid: 100, start_time: Some(1000) };
         let table = [
             process(100, 50, 100, 100),
             process(101, 100, 100, 100),
-            process(102, 1, 102, 100), // own group, orphaned, same session
+            process(102, 1, 102, 100),   // own group, orphaned, same session
             process(103, 101, 103, 103), // own session, but a grandchild
             process(104, 103, 103, 103),
             process(105, 1, 105, 105), // a stranger
@@ -238,48 +194,21 @@ mod tests {
     #[test]
     fn family_of_a_recycled_number_is_empty() {
         let table = [process(100, 50, 100, 100), process(101, 100, 100, 100)];
-        assert_eq!(
-            family(
-                &table,
-                ProcessIdentity {
-                    pid: 100,
-                    start_time: Some(7)
-                }
-            ),
-            []
-        );
+        assert_eq!(family(&table, ProcessIdentity { pid: 100, start_time: Some(7) }), []);
     }
 
     #[test]
     fn zombies_are_dead() {
         let mut dead = process(100, 50, 100, 100);
         dead.alive = false;
-        assert_eq!(
-            family(
-                &[dead],
-                ProcessIdentity {
-                    pid: 100,
-                    start_time: Some(1000)
-                }
-            ),
-            []
-        );
+        assert_eq!(family(&[dead], ProcessIdentity { pid: 100, start_time: Some(1000) }), []);
     }
 
     #[test]
     fn this_process_is_found_alive_with_its_start_time() {
         let pid = std::process::id();
-        let found = snapshot()
-            .into_iter()
-            .find(|process| process.pid == pid)
-            .unwrap();
+        let found = snapshot().into_iter().find(|process| process.pid == pid).unwrap();
         assert!(found.identity().is_alive());
-        assert!(
-            !ProcessIdentity {
-                pid,
-                start_time: Some(found.start_time + 1)
-            }
-            .is_alive()
-        );
+        assert!(!ProcessIdentity { pid, start_time: Some(found.start_time + 1) }.is_alive());
     }
 }

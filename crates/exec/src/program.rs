@@ -82,11 +82,7 @@ impl Program {
         K: Into<OsString>,
         V: Into<OsString>,
     {
-        self.environment.extend(
-            variables
-                .into_iter()
-                .map(|(name, value)| (name.into(), value.into())),
-        );
+        self.environment.extend(variables.into_iter().map(|(name, value)| (name.into(), value.into())));
         self
     }
 
@@ -145,11 +141,7 @@ pub enum SpawnError {
     Program { program: String, source: io::Error },
     /// The working directory is missing or is none.
     #[error("cannot start program {program} in directory {directory}: {source}")]
-    Directory {
-        program: String,
-        directory: PathBuf,
-        source: io::Error,
-    },
+    Directory { program: String, directory: PathBuf, source: io::Error },
     /// No pipe could be made, or the thread that starts programs is gone.
     #[error("cannot connect to program {program}: {source}")]
     Pipe { program: String, source: io::Error },
@@ -159,9 +151,7 @@ impl SpawnError {
     /// The system's error beneath.
     pub fn io(&self) -> &io::Error {
         match self {
-            Self::Program { source, .. }
-            | Self::Directory { source, .. }
-            | Self::Pipe { source, .. } => source,
+            Self::Program { source, .. } | Self::Directory { source, .. } | Self::Pipe { source, .. } => source,
         }
     }
 }

@@ -105,10 +105,7 @@ pub struct Updates<'a> {
 
 impl std::fmt::Debug for Updates<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Updates")
-            .field("every", &self.every)
-            .finish_non_exhaustive()
+        formatter.debug_struct("Updates").field("every", &self.every).finish_non_exhaustive()
     }
 }
 
@@ -118,18 +115,8 @@ impl std::fmt::Debug for Updates<'_> {
 ///
 /// # Errors
 /// [`SpawnError`] if it did not start. Whatever happens later is in [`Finished`].
-pub async fn run(
-    mut program: Program,
-    settings: RunSettings,
-    updates: Option<Updates<'_>>,
-) -> Result<Finished, SpawnError> {
-    let RunSettings {
-        cancel,
-        time_limit,
-        collector,
-        spill,
-        ledger,
-    } = settings;
+pub async fn run(mut program: Program, settings: RunSettings, updates: Option<Updates<'_>>) -> Result<Finished, SpawnError> {
+    let RunSettings { cancel, time_limit, collector, spill, ledger } = settings;
     let input = match std::mem::take(&mut program.stdin) {
         Stdin::Bytes(bytes) => {
             program.stdin = Stdin::Pipe;
@@ -185,24 +172,13 @@ pub async fn run(
     errors.read_the_rest().await;
 
     let left_running = ending == Ending::Exited && guard.is_alive().await;
-    let background = left_running.then(|| Background {
-        guard,
-        pipes: [output.pipe.take(), errors.pipe.take()],
-    });
+    let background = left_running.then(|| Background { guard, pipes: [output.pipe.take(), errors.pipe.take()] });
     let errors = is_separate.then(|| errors.collector.into_collected());
     let spill = match output.spill.take() {
         Some(spill) => spill.finish().await,
         None => None,
     };
-    Ok(Finished {
-        ending,
-        exit,
-        output: output.collector.into_collected(),
-        errors,
-        spill,
-        survivors,
-        background,
-    })
+    Ok(Finished { ending, exit, output: output.collector.into_collected(), errors, spill, survivors, background })
 }
 
 /// Writes the input; a program that does not read it is no error.
@@ -236,12 +212,7 @@ struct Stream<'a> {
 }
 
 impl<'a> Stream<'a> {
-    fn new(
-        pipe: Option<pipe::Receiver>,
-        settings: CollectorSettings,
-        updates: Option<Updates<'a>>,
-        spill: Option<SpillSettings>,
-    ) -> Self {
+    fn new(pipe: Option<pipe::Receiver>, settings: CollectorSettings, updates: Option<Updates<'a>>, spill: Option<SpillSettings>) -> Self {
         let size = if pipe.is_some() { READ_BYTES } else { 0 };
         Self {
             pipe,
@@ -307,18 +278,14 @@ impl<'a> Stream<'a> {
                 self.appended.drain(..surplus);
                 self.skipped += surplus as u64;
             }
-            let earliest = self
-                .last_update
-                .map_or_else(Instant::now, |last| last + updates.every);
+            let earliest = self.last_update.map_or_else(Instant::now, |last| last + updates.every);
             self.due = Some(self.due.unwrap_or(earliest));
         }
         if let Some(spill) = &mut self.spill
             && count > 0
         {
             let so_far = self.collector.so_far();
-            spill
-                .push(bytes, so_far.total_lines(), so_far.total_bytes())
-                .await;
+            spill.push(bytes, so_far.total_lines(), so_far.total_bytes()).await;
         }
     }
 
@@ -372,10 +339,7 @@ impl Background {
     ///
     /// Cancel-safe in that dropping the future kills it.
     pub async fn supervise(self, cancel: &CancellationToken) {
-        let Self {
-            mut guard,
-            pipes: [mut output, mut errors],
-        } = self;
+        let Self { mut guard, pipes: [mut output, mut errors] } = self;
         let mut pause = BACKGROUND_FIRST_LOOK;
         while guard.is_alive().await {
             // While a pipe is open, somebody holds it; its end is the news.

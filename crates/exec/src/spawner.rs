@@ -41,13 +41,11 @@ fn queue() -> io::Result<&'static mpsc::Sender<Job>> {
         return Ok(sender);
     }
     let (sender, mut jobs) = mpsc::channel::<Job>(QUEUE);
-    std::thread::Builder::new()
-        .name("wolli-spawner".to_owned())
-        .spawn(move || {
-            while let Some(job) = jobs.blocking_recv() {
-                job();
-            }
-        })?;
+    std::thread::Builder::new().name("wolli-spawner".to_owned()).spawn(move || {
+        while let Some(job) = jobs.blocking_recv() {
+            job();
+        }
+    })?;
     // Of two threads made at once one loses, sees its channel closed and ends before it has forked anything.
     Ok(QUEUE_OF_JOBS.get_or_init(|| sender))
 }
@@ -61,10 +59,7 @@ where
     F: FnOnce(Started) -> T + Send + 'static,
 {
     let name = program.name();
-    let gone = |source| SpawnError::Pipe {
-        program: name.clone(),
-        source,
-    };
+    let gone = |source| SpawnError::Pipe { program: name.clone(), source };
     let runtime = Handle::current();
     let (reply, answer) = oneshot::channel();
     let job: Job = Box::new(move || {
@@ -72,68 +67,36 @@ where
         let _unheard = reply.send(start(&program).map(wrap));
     });
     let closed = || io::Error::other("the spawner thread is gone");
-    queue()
-        .map_err(gone)?
-        .send(job)
-        .await
-        .map_err(|_| gone(closed()))?;
+    queue().map_err(gone)?.send(job).await.map_err(|_| gone(closed()))?;
     answer.await.map_err(|_| gone(closed()))?
 }
 
 fn start(program: &Program) -> Result<Started, SpawnError> {
     let name = || program.name();
     // The standard library reports a missing directory as if the program were missing.
-    let in_directory = |source| SpawnError::Directory {
-        program: name(),
-        directory: program.directory.clone(),
-        source,
-    };
-    if !std::fs::metadata(&program.directory)
-        .map_err(in_directory)?
-        .is_dir()
-    {
+    let in_directory = |source| SpawnError::Directory { program: name(), directory: program.directory.clone(), source };
+    if !std::fs::metadata(&program.directory).map_err(in_directory)?.is_dir() {
         return Err(in_directory(io::ErrorKind::NotADirectory.into()));
     }
 
     let mut command = Command::new(&program.program);
-    command
-        .args(&program.arguments)
-        .env_clear()
-        .envs(&program.environment)
-        .current_dir(&program.directory);
-    let pipes = connect(&mut command, program).map_err(|source| SpawnError::Pipe {
-        program: name(),
-        source,
-    })?;
+    command.args(&program.arguments).env_clear().envs(&program.environment).current_dir(&program.directory);
+    let pipes = connect(&mut command, program).map_err(|source| SpawnError::Pipe { program: name(), source })?;
     prepare_child(&mut command);
 
     let mut command = tokio::process::Command::from(command);
     // Only the leader, and only if nobody else does: the guard ends the whole group.
     command.kill_on_drop(true);
-    let child = command.spawn().map_err(|source| SpawnError::Program {
-        program: name(),
-        source,
-    })?;
+    let child = command.spawn().map_err(|source| SpawnError::Program { program: name(), source })?;
     // It holds the child's ends of the pipes; while it lives there is no end of file.
     drop(command);
     // Always there before the first wait.
     let pid = child.id().unwrap_or_default();
     let (stdin, stdout, stderr) = pipes;
-    Ok(Started {
-        pid,
-        start_time: process_table::start_time(pid),
-        child,
-        stdin,
-        stdout,
-        stderr,
-    })
+    Ok(Started { pid, start_time: process_table::start_time(pid), child, stdin, stdout, stderr })
 }
 
-type Pipes = (
-    Option<pipe::Sender>,
-    Option<pipe::Receiver>,
-    Option<pipe::Receiver>,
-);
+type Pipes = (Option<pipe::Sender>, Option<pipe::Receiver>, Option<pipe::Receiver>);
 
 fn connect(command: &mut Command, program: &Program) -> io::Result<Pipes> {
     let stdin = match program.stdin {
@@ -170,10 +133,7 @@ fn connect(command: &mut Command, program: &Program) -> io::Result<Pipes> {
 }
 
 /// Gives the child its own session (and with it a group), and on Linux SIGKILL at the death of this process.
-#[expect(
-    unsafe_code,
-    reason = "the hook between fork and exec has no safe form"
-)]
+#[expect(unsafe_code, reason = "the hook between fork and exec has no safe form")]
 fn prepare_child(command: &mut Command) {
     #[cfg(target_os = "linux")]
     let parent = rustix::process::getpid();

@@ -60,10 +60,7 @@ enum State {
 
 impl Spill {
     pub fn new(settings: SpillSettings) -> Self {
-        Self {
-            settings,
-            state: State::Waiting(Vec::new()),
-        }
+        Self { settings, state: State::Waiting(Vec::new()) }
     }
 
     /// The file, once there is one.
@@ -79,9 +76,7 @@ impl Spill {
         match &mut self.state {
             State::Waiting(before) => {
                 before.extend_from_slice(raw);
-                if lines > self.settings.beyond_lines
-                    || bytes.max(before.len() as u64) > self.settings.beyond_bytes
-                {
+                if lines > self.settings.beyond_lines || bytes.max(before.len() as u64) > self.settings.beyond_bytes {
                     let before = std::mem::take(before);
                     self.start(&before).await;
                 }
@@ -94,21 +89,13 @@ impl Spill {
     async fn start(&mut self, bytes: &[u8]) {
         match create(&self.settings).await {
             Ok((file, path)) => {
-                let report = SpillReport {
-                    path: Some(path),
-                    written_bytes: 0,
-                    incomplete: None,
-                };
+                let report = SpillReport { path: Some(path), written_bytes: 0, incomplete: None };
                 self.state = State::Writing { file, report };
                 self.write(bytes).await;
             }
             Err(error) => {
                 tracing::warn!(folder = %self.settings.folder.display(), %error, "no file for long output");
-                self.state = State::Stopped(SpillReport {
-                    path: None,
-                    written_bytes: 0,
-                    incomplete: Some(error.to_string()),
-                });
+                self.state = State::Stopped(SpillReport { path: None, written_bytes: 0, incomplete: Some(error.to_string()) });
             }
         }
     }
@@ -120,14 +107,9 @@ impl Spill {
         let room = usize::try_from(MAX_SPILL_BYTES - report.written_bytes).unwrap_or(usize::MAX);
         let fitting = bytes.get(..room.min(bytes.len())).unwrap_or(bytes);
         // The write goes on in the background; its failure is told by the next one or by the flush.
-        let failure = file
-            .write_all(fitting)
-            .await
-            .err()
-            .map(|error| error.to_string());
+        let failure = file.write_all(fitting).await.err().map(|error| error.to_string());
         report.written_bytes += fitting.len() as u64;
-        let full = (fitting.len() < bytes.len())
-            .then(|| format!("more than {} MiB", MAX_SPILL_BYTES >> 20));
+        let full = (fitting.len() < bytes.len()).then(|| format!("more than {} MiB", MAX_SPILL_BYTES >> 20));
         if failure.is_some() || full.is_some() {
             self.stop(failure.or(full)).await;
         }
@@ -165,29 +147,14 @@ impl Spill {
 
 async fn create(settings: &SpillSettings) -> io::Result<(File, PathBuf)> {
     let folder = settings.folder.clone();
-    let made = move || {
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)
-    };
-    tokio::task::spawn_blocking(made)
-        .await
-        .map_err(io::Error::other)??;
+    let made = move || std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    tokio::task::spawn_blocking(made).await.map_err(io::Error::other)??;
     let mut failure = io::Error::other("no free name");
     for attempt in 0..NAME_ATTEMPTS {
         // Seeded by the system for each state.
         let random = RandomState::new().hash_one((attempt, std::process::id()));
-        let path = settings
-            .folder
-            .join(format!("{}-{random:016x}.log", settings.prefix));
-        match OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)
-            .await
-        {
+        let path = settings.folder.join(format!("{}-{random:016x}.log", settings.prefix));
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).await {
             Ok(file) => return Ok((file, path)),
             Err(error) => failure = error,
         }
@@ -202,12 +169,7 @@ mod tests {
     use super::*;
 
     fn settings(folder: &Path) -> SpillSettings {
-        SpillSettings {
-            folder: folder.join("new"),
-            prefix: "test".to_owned(),
-            beyond_lines: 3,
-            beyond_bytes: 100,
-        }
+        SpillSettings { folder: folder.join("new"), prefix: "test".to_owned(), beyond_lines: 3, beyond_bytes: 100 }
     }
 
     #[tokio::test]
@@ -224,43 +186,22 @@ mod tests {
     async fn the_file_begins_with_the_first_byte_and_is_private() {
         let folder = tempfile::tempdir().unwrap();
         let mut spill = Spill::new(settings(folder.path()));
-        for (index, chunk) in [&b"a\xff\n"[..], b"b\n", b"c\n", b"d\n", b"e\n"]
-            .into_iter()
-            .enumerate()
-        {
+        for (index, chunk) in [&b"a\xff\n"[..], b"b\n", b"c\n", b"d\n", b"e\n"].into_iter().enumerate() {
             spill.push(chunk, index as u64 + 1, 10).await;
         }
         let report = spill.finish().await.unwrap();
         let path = report.path.unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"a\xff\nb\nc\nd\ne\n");
         assert_eq!((report.written_bytes, report.incomplete), (11, None));
-        assert_eq!(
-            std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-            0o600
-        );
-        assert_eq!(
-            std::fs::metadata(path.parent().unwrap())
-                .unwrap()
-                .permissions()
-                .mode()
-                & 0o777,
-            0o700
-        );
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::metadata(path.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
     }
 
     #[tokio::test]
     async fn a_full_disk_is_noted() {
         let mut spill = Spill::new(settings(Path::new("/nowhere")));
-        let file = OpenOptions::new()
-            .write(true)
-            .open("/dev/full")
-            .await
-            .unwrap();
-        let report = SpillReport {
-            path: Some("/dev/full".into()),
-            written_bytes: 0,
-            incomplete: None,
-        };
+        let file = OpenOptions::new().write(true).open("/dev/full").await.unwrap();
+        let report = SpillReport { path: Some("/dev/full".into()), written_bytes: 0, incomplete: None };
         spill.state = State::Writing { file, report };
         for _ in 0..10 {
             spill.push(&[b'x'; 5000], 9, 9).await;
@@ -290,10 +231,7 @@ mod tests {
         }
         let report = spill.finish().await.unwrap();
         assert_eq!(report.written_bytes, MAX_SPILL_BYTES);
-        assert_eq!(
-            std::fs::metadata(report.path.unwrap()).unwrap().len(),
-            MAX_SPILL_BYTES
-        );
+        assert_eq!(std::fs::metadata(report.path.unwrap()).unwrap().len(), MAX_SPILL_BYTES);
         assert_eq!(report.incomplete.unwrap(), "more than 100 MiB");
     }
 }

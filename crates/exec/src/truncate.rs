@@ -16,10 +16,7 @@ pub struct Limits {
 impl Default for Limits {
     /// What a model can read of one tool result: 2000 lines, 50 KiB.
     fn default() -> Self {
-        Self {
-            max_lines: 2000,
-            max_bytes: 50 * 1024,
-        }
+        Self { max_lines: 2000, max_bytes: 50 * 1024 }
     }
 }
 
@@ -69,10 +66,7 @@ pub fn count_lines(text: &str) -> u64 {
 /// The lines of a text; of an empty one, none.
 fn lines(text: &str) -> impl DoubleEndedIterator<Item = &str> {
     let body = text.strip_suffix('\n').unwrap_or(text);
-    (!text.is_empty())
-        .then(|| body.split('\n'))
-        .into_iter()
-        .flatten()
+    (!text.is_empty()).then(|| body.split('\n')).into_iter().flatten()
 }
 
 /// Keeps whole leading lines.
@@ -94,14 +88,7 @@ pub fn truncate_head(text: &str, limits: Limits) -> Truncated<'_> {
         kept_bytes += needed;
         kept_lines += 1;
     }
-    cut(
-        text,
-        text.get(..kept_bytes).unwrap_or_default(),
-        kept_lines,
-        by,
-        limits,
-    )
-    .with(|truncation| {
+    cut(text, text.get(..kept_bytes).unwrap_or_default(), kept_lines, by, limits).with(|truncation| {
         truncation.first_line_exceeds_limit = kept_lines == 0 && limits.max_lines > 0;
     })
 }
@@ -128,17 +115,10 @@ pub fn truncate_tail(text: &str, limits: Limits) -> Truncated<'_> {
     }
     if kept_lines == 0 && by == Some(TruncatedBy::Bytes) {
         let partial = end_of(body, limits.max_bytes);
-        return cut(text, partial, 1, by, limits)
-            .with(|truncation| truncation.last_line_partial = true);
+        return cut(text, partial, 1, by, limits).with(|truncation| truncation.last_line_partial = true);
     }
     let start = body.len().saturating_sub(kept_bytes);
-    cut(
-        text,
-        body.get(start..).unwrap_or_default(),
-        kept_lines,
-        by,
-        limits,
-    )
+    cut(text, body.get(start..).unwrap_or_default(), kept_lines, by, limits)
 }
 
 /// The longest end of `text` of at most `max_bytes` that starts at a character.
@@ -177,13 +157,7 @@ fn whole(text: &str, limits: Limits) -> Option<Truncated<'_>> {
     })
 }
 
-fn cut<'a>(
-    text: &str,
-    kept: &'a str,
-    kept_lines: usize,
-    by: Option<TruncatedBy>,
-    limits: Limits,
-) -> Truncated<'a> {
+fn cut<'a>(text: &str, kept: &'a str, kept_lines: usize, by: Option<TruncatedBy>, limits: Limits) -> Truncated<'a> {
     Truncated {
         content: Cow::Borrowed(kept),
         truncation: Truncation {
@@ -208,10 +182,7 @@ impl Truncated<'_> {
 
     /// The same with a text of its own.
     pub fn into_owned(self) -> Truncated<'static> {
-        Truncated {
-            content: Cow::Owned(self.content.into_owned()),
-            truncation: self.truncation,
-        }
+        Truncated { content: Cow::Owned(self.content.into_owned()), truncation: self.truncation }
     }
 }
 
@@ -222,22 +193,13 @@ mod tests {
     use super::*;
 
     fn limits(max_lines: usize, max_bytes: usize) -> Limits {
-        Limits {
-            max_lines,
-            max_bytes,
-        }
+        Limits { max_lines, max_bytes }
     }
 
     /// Content, by, output lines, last partial, first exceeds.
     fn short<'a>(result: &'a Truncated<'_>) -> (&'a str, Option<TruncatedBy>, u64, bool, bool) {
         let record = &result.truncation;
-        (
-            &result.content,
-            record.truncated_by,
-            record.output_lines,
-            record.last_line_partial,
-            record.first_line_exceeds_limit,
-        )
+        (&result.content, record.truncated_by, record.output_lines, record.last_line_partial, record.first_line_exceeds_limit)
     }
 
     #[test]
@@ -252,11 +214,7 @@ mod tests {
             ("aaaaa\n", 3, 5, ("aaaaa", Some(Bytes), 1, false, false)),
             ("\n\n\n", 2, 50, ("\n", Some(Lines), 2, false, false)),
         ] {
-            assert_eq!(
-                short(&truncate_head(text, limits(lines, bytes))),
-                expected,
-                "{text:?}"
-            );
+            assert_eq!(short(&truncate_head(text, limits(lines, bytes))), expected, "{text:?}");
         }
     }
 
@@ -273,37 +231,17 @@ mod tests {
             ("a\nbbbbéé\n", 3, 5, ("béé", Some(Bytes), 1, true, false)),
             ("aaaaa\n", 3, 5, ("aaaaa", Some(Bytes), 1, false, false)),
         ] {
-            assert_eq!(
-                short(&truncate_tail(text, limits(lines, bytes))),
-                expected,
-                "{text:?}"
-            );
+            assert_eq!(short(&truncate_tail(text, limits(lines, bytes))), expected, "{text:?}");
         }
     }
 
     #[test]
     fn limits_are_inclusive() {
         let exact = "x\n".repeat(2000);
-        assert!(
-            !truncate_tail(&exact, Limits::default())
-                .truncation
-                .truncated()
-        );
-        assert!(
-            truncate_tail(&"x\n".repeat(2001), Limits::default())
-                .truncation
-                .truncated()
-        );
-        assert!(
-            !truncate_head(&"x".repeat(51_200), Limits::default())
-                .truncation
-                .truncated()
-        );
-        assert!(
-            truncate_head(&"x".repeat(51_201), Limits::default())
-                .truncation
-                .truncated()
-        );
+        assert!(!truncate_tail(&exact, Limits::default()).truncation.truncated());
+        assert!(truncate_tail(&"x\n".repeat(2001), Limits::default()).truncation.truncated());
+        assert!(!truncate_head(&"x".repeat(51_200), Limits::default()).truncation.truncated());
+        assert!(truncate_head(&"x".repeat(51_201), Limits::default()).truncation.truncated());
     }
 
     proptest! {

@@ -63,17 +63,9 @@ mod tests {
 
     #[test]
     fn every_cut_gives_the_same_text() {
-        for bytes in [
-            "aé€😀z".as_bytes(),
-            b"\xff\xc3(\xe2\x82\xf0\x9f\x98",
-            b"\xed\xa0\x80\xf4\x90\x80\x80",
-        ] {
+        for bytes in ["aé€😀z".as_bytes(), b"\xff\xc3(\xe2\x82\xf0\x9f\x98", b"\xed\xa0\x80\xf4\x90\x80\x80"] {
             for cut in 0..=bytes.len() {
-                assert_eq!(
-                    decode([&bytes[..cut], &bytes[cut..]]),
-                    String::from_utf8_lossy(bytes),
-                    "cut at {cut}"
-                );
+                assert_eq!(decode([&bytes[..cut], &bytes[cut..]]), String::from_utf8_lossy(bytes), "cut at {cut}");
             }
         }
     }

@@ -16,9 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const HELPER: &str = "WOLLI_EXEC_TEST_HELPER";
 
 fn shell(script: &str) -> Program {
-    Program::new("/bin/bash", "/")
-        .arguments(["-c", script])
-        .environment([("PATH", "/usr/bin:/bin")])
+    Program::new("/bin/bash", "/").arguments(["-c", script]).environment([("PATH", "/usr/bin:/bin")])
 }
 
 /// Starts a script and reads the process numbers that it prints in its first line.
@@ -26,21 +24,13 @@ async fn start(script: &str) -> (ProcessGuard, Vec<ProcessIdentity>) {
     let mut guard = ProcessGuard::spawn(shell(script), None).await.unwrap();
     let mut line = String::new();
     let stdout = guard.stdout.as_mut().unwrap();
-    timeout(PATIENCE, BufReader::new(stdout).read_line(&mut line))
-        .await
-        .unwrap()
-        .unwrap();
+    timeout(PATIENCE, BufReader::new(stdout).read_line(&mut line)).await.unwrap().unwrap();
     (guard, identities(&line))
 }
 
 fn identities(line: &str) -> Vec<ProcessIdentity> {
     let numbers = line.split_whitespace().map(|word| word.parse().unwrap());
-    numbers
-        .map(|pid| ProcessIdentity {
-            pid,
-            start_time: process_table::start_time(pid),
-        })
-        .collect()
+    numbers.map(|pid| ProcessIdentity { pid, start_time: process_table::start_time(pid) }).collect()
 }
 
 async fn wait_until_dead(processes: &[ProcessIdentity]) {
@@ -53,12 +43,9 @@ async fn wait_until_dead(processes: &[ProcessIdentity]) {
 
 #[tokio::test]
 async fn exit_codes_and_signals_are_told_apart() {
-    for (script, expected) in [
-        ("exit 0", Exit::Code(0)),
-        ("exit 3", Exit::Code(3)),
-        ("kill -9 $$", Exit::Signal(9)),
-        ("kill -TERM $$", Exit::Signal(15)),
-    ] {
+    for (script, expected) in
+        [("exit 0", Exit::Code(0)), ("exit 3", Exit::Code(3)), ("kill -9 $$", Exit::Signal(9)), ("kill -TERM $$", Exit::Signal(15))]
+    {
         let mut guard = ProcessGuard::spawn(shell(script), None).await.unwrap();
         assert_eq!(guard.wait().await.unwrap(), expected, "{script}");
         assert_eq!(guard.wait().await.unwrap(), expected, "a second time");
@@ -68,35 +55,17 @@ async fn exit_codes_and_signals_are_told_apart() {
 
 #[tokio::test]
 async fn a_failed_start_names_the_program() {
-    let error = ProcessGuard::spawn(Program::new("no-such-program-here", "/"), None)
-        .await
-        .unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "cannot start program no-such-program-here: No such file or directory (os error 2)"
-    );
-    let error = ProcessGuard::spawn(Program::new("/bin/true", "/no/such/folder"), None)
-        .await
-        .unwrap_err();
+    let error = ProcessGuard::spawn(Program::new("no-such-program-here", "/"), None).await.unwrap_err();
+    assert_eq!(error.to_string(), "cannot start program no-such-program-here: No such file or directory (os error 2)");
+    let error = ProcessGuard::spawn(Program::new("/bin/true", "/no/such/folder"), None).await.unwrap_err();
     assert!(matches!(error, SpawnError::Directory { .. }), "{error}");
-    assert!(
-        error
-            .to_string()
-            .contains("/bin/true in directory /no/such/folder"),
-        "{error}"
-    );
-    let error = ProcessGuard::spawn(Program::new("/etc/passwd", "/"), None)
-        .await
-        .unwrap_err();
+    assert!(error.to_string().contains("/bin/true in directory /no/such/folder"), "{error}");
+    let error = ProcessGuard::spawn(Program::new("/etc/passwd", "/"), None).await.unwrap_err();
     assert_eq!(error.io().kind(), io::ErrorKind::PermissionDenied);
-    let error = ProcessGuard::spawn(Program::new("/bin/true", "/etc/passwd"), None)
-        .await
-        .unwrap_err();
+    let error = ProcessGuard::spawn(Program::new("/bin/true", "/etc/passwd"), None).await.unwrap_err();
     assert_eq!(error.io().kind(), io::ErrorKind::NotADirectory);
     let long = "x".repeat(200_000);
-    let error = ProcessGuard::spawn(Program::new("/bin/true", "/").arguments([long]), None)
-        .await
-        .unwrap_err();
+    let error = ProcessGuard::spawn(Program::new("/bin/true", "/").arguments([long]), None).await.unwrap_err();
     assert_eq!(error.io().kind(), io::ErrorKind::ArgumentListTooLong);
 }
 
@@ -106,9 +75,7 @@ async fn nothing_is_inherited_but_what_was_given() {
     let mut guard = ProcessGuard::spawn(program, None).await.unwrap();
     let mut text = String::new();
     let mut stdout = guard.take_stdout().unwrap();
-    tokio::io::AsyncReadExt::read_to_string(&mut stdout, &mut text)
-        .await
-        .unwrap();
+    tokio::io::AsyncReadExt::read_to_string(&mut stdout, &mut text).await.unwrap();
     assert_eq!(text, "ONLY=this\n");
 }
 
@@ -116,10 +83,7 @@ async fn nothing_is_inherited_but_what_was_given() {
 async fn the_leader_has_its_own_session_and_no_open_files_of_ours() {
     let (mut guard, _) = start("echo; sleep 300").await;
     let pid = guard.identity().pid;
-    let entry = snapshot()
-        .into_iter()
-        .find(|process| process.pid == pid)
-        .unwrap();
+    let entry = snapshot().into_iter().find(|process| process.pid == pid).unwrap();
     assert_eq!((entry.session, entry.group), (pid, pid));
     assert_eq!(entry.parent, std::process::id());
     assert_eq!(guard.end(Duration::ZERO).await.survivors, []);
@@ -129,31 +93,20 @@ async fn the_leader_has_its_own_session_and_no_open_files_of_ours() {
     let mut guard = ProcessGuard::spawn(program, None).await.unwrap();
     let mut text = String::new();
     let mut stdout = guard.take_stdout().unwrap();
-    tokio::io::AsyncReadExt::read_to_string(&mut stdout, &mut text)
-        .await
-        .unwrap();
-    assert!(
-        text.contains("pipe:[") && !text.contains(file.path().to_str().unwrap()),
-        "{text}"
-    );
+    tokio::io::AsyncReadExt::read_to_string(&mut stdout, &mut text).await.unwrap();
+    assert!(text.contains("pipe:[") && !text.contains(file.path().to_str().unwrap()), "{text}");
 }
 
 #[tokio::test]
 async fn input_and_two_outputs() {
-    let program = shell("cat; echo no >&2")
-        .stdin(Stdin::Pipe)
-        .output(Output::Separate);
+    let program = shell("cat; echo no >&2").stdin(Stdin::Pipe).output(Output::Separate);
     let mut guard = ProcessGuard::spawn(program, None).await.unwrap();
     let mut stdin = guard.take_stdin().unwrap();
     stdin.write_all(b"yes").await.unwrap();
     drop(stdin);
     let (mut out, mut err) = (String::new(), String::new());
-    tokio::io::AsyncReadExt::read_to_string(&mut guard.take_stdout().unwrap(), &mut out)
-        .await
-        .unwrap();
-    tokio::io::AsyncReadExt::read_to_string(&mut guard.take_stderr().unwrap(), &mut err)
-        .await
-        .unwrap();
+    tokio::io::AsyncReadExt::read_to_string(&mut guard.take_stdout().unwrap(), &mut out).await.unwrap();
+    tokio::io::AsyncReadExt::read_to_string(&mut guard.take_stderr().unwrap(), &mut err).await.unwrap();
     assert_eq!((out.as_str(), err.as_str()), ("yes", "no\n"));
 }
 
@@ -161,19 +114,10 @@ async fn input_and_two_outputs() {
 async fn end_asks_first() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("asked");
-    let script = format!(
-        "trap 'echo yes > {}; exit 7' TERM; echo; while :; do sleep 0.01; done",
-        file.display()
-    );
+    let script = format!("trap 'echo yes > {}; exit 7' TERM; echo; while :; do sleep 0.01; done", file.display());
     let (mut guard, _) = start(&script).await;
     let ended = guard.end(PATIENCE).await;
-    assert_eq!(
-        ended,
-        Ended {
-            exit: Some(Exit::Code(7)),
-            survivors: vec![]
-        }
-    );
+    assert_eq!(ended, Ended { exit: Some(Exit::Code(7)), survivors: vec![] });
     assert_eq!(std::fs::read_to_string(file).unwrap(), "yes\n");
 }
 
@@ -183,13 +127,7 @@ async fn end_does_not_take_no_for_an_answer() {
     let (mut guard, processes) = start(script).await;
     assert_eq!(processes.len(), 2);
     let ended = guard.end(Duration::from_millis(50)).await;
-    assert_eq!(
-        ended,
-        Ended {
-            exit: Some(Exit::Signal(9)),
-            survivors: vec![]
-        }
-    );
+    assert_eq!(ended, Ended { exit: Some(Exit::Signal(9)), survivors: vec![] });
     assert!(processes.iter().all(|process| !process.is_alive()));
 }
 
@@ -217,10 +155,7 @@ async fn end_finds_descendants_that_left_the_group() {
 
 #[tokio::test]
 async fn drop_kills_grandchildren() {
-    let (guard, processes) = start(
-        "setsid sleep 300 & a=$!; bash -c 'sleep 300 & sleep 300 & echo $1 $$ $!; wait' x $a",
-    )
-    .await;
+    let (guard, processes) = start("setsid sleep 300 & a=$!; bash -c 'sleep 300 & sleep 300 & echo $1 $$ $!; wait' x $a").await;
     assert_eq!(processes.len(), 3);
     assert!(processes.iter().all(|process| process.is_alive()));
     drop(guard);
@@ -240,15 +175,10 @@ async fn drop_kills_what_the_leader_left() {
 async fn a_start_that_nobody_waits_for_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pid");
-    let script = format!(
-        "echo $$ > {0}.new; mv {0}.new {0}; exec sleep 300",
-        file.display()
-    );
+    let script = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 300", file.display());
     let mut starting = Box::pin(ProcessGuard::spawn(shell(&script), None));
     // One poll sends the job; then the caller goes away.
-    let _pending =
-        std::future::poll_fn(|context| std::task::Poll::Ready(starting.as_mut().poll(context)))
-            .await;
+    let _pending = std::future::poll_fn(|context| std::task::Poll::Ready(starting.as_mut().poll(context))).await;
     drop(starting);
     // The spawner works in order: when the next start is answered, the first is over.
     let mut next = ProcessGuard::spawn(shell("exit 0"), None).await.unwrap();
@@ -256,41 +186,29 @@ async fn a_start_that_nobody_waits_for_is_killed() {
     if let Ok(text) = std::fs::read_to_string(&file) {
         wait_until_dead(&identities(&text)).await;
     }
-    let left = snapshot().into_iter().filter(|process| {
-        process.alive && command_line(process.pid).contains(folder.path().to_str().unwrap())
-    });
+    let left =
+        snapshot().into_iter().filter(|process| process.alive && command_line(process.pid).contains(folder.path().to_str().unwrap()));
     assert_eq!(left.count(), 0);
 }
 
 fn command_line(pid: u32) -> String {
-    String::from_utf8_lossy(&std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default())
-        .into_owned()
+    String::from_utf8_lossy(&std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()).into_owned()
 }
 
 /// Runs one of the ignored helper tests below in a process of its own; gives it and the numbers that it prints.
 async fn start_helper(name: &str, folder: &Path) -> (Child, Vec<ProcessIdentity>) {
     let (reader, writer) = io::pipe().unwrap();
     let helper = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            &format!("guard::tests::{name}"),
-            "--ignored",
-            "--nocapture",
-        ])
+        .args(["--exact", &format!("guard::tests::{name}"), "--ignored", "--nocapture"])
         .env_clear()
         .env(HELPER, folder)
         .stdout(writer)
         .kill_on_drop(true)
         .spawn()
         .unwrap();
-    let mut lines =
-        BufReader::new(pipe::Receiver::from_owned_fd(OwnedFd::from(reader)).unwrap()).lines();
+    let mut lines = BufReader::new(pipe::Receiver::from_owned_fd(OwnedFd::from(reader)).unwrap()).lines();
     loop {
-        let line = timeout(PATIENCE, lines.next_line())
-            .await
-            .unwrap()
-            .unwrap()
-            .expect("the helper ended early");
+        let line = timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap().expect("the helper ended early");
         if let Some((_, numbers)) = line.split_once("STARTED ") {
             return (helper, identities(numbers));
         }
@@ -299,14 +217,9 @@ async fn start_helper(name: &str, folder: &Path) -> (Child, Vec<ProcessIdentity>
 
 /// Starts a script that prints numbers, passes them on, then waits to be killed.
 async fn be_helper(script: &str, ledger: Option<Ledger>) {
-    let mut guard = ProcessGuard::spawn(shell(script), ledger.as_ref())
-        .await
-        .unwrap();
+    let mut guard = ProcessGuard::spawn(shell(script), ledger.as_ref()).await.unwrap();
     let mut line = String::new();
-    BufReader::new(guard.stdout.as_mut().unwrap())
-        .read_line(&mut line)
-        .await
-        .unwrap();
+    BufReader::new(guard.stdout.as_mut().unwrap()).read_line(&mut line).await.unwrap();
     // Around the capture of the test runner.
     io::Write::write_all(&mut io::stdout(), format!("STARTED {line}").as_bytes()).unwrap();
     io::Write::flush(&mut io::stdout()).unwrap();
@@ -325,11 +238,7 @@ async fn helper_with_a_child() {
 #[ignore = "the helper half of another test"]
 async fn helper_with_a_ledger() {
     if let Some(folder) = std::env::var_os(HELPER) {
-        be_helper(
-            "sleep 300 & echo $$ $!; wait",
-            Some(Ledger::open(Path::new(&folder)).unwrap()),
-        )
-        .await;
+        be_helper("sleep 300 & echo $$ $!; wait", Some(Ledger::open(Path::new(&folder)).unwrap())).await;
     }
 }
 
@@ -345,15 +254,10 @@ async fn the_death_of_the_parent_is_the_death_of_the_child() {
 async fn a_successor_ends_what_a_killed_parent_left() {
     let folder = tempfile::tempdir().unwrap();
     let (mut helper, processes) = start_helper("helper_with_a_ledger", folder.path()).await;
-    let [leader, orphan] = processes[..] else {
-        panic!("{processes:?}")
-    };
+    let [leader, orphan] = processes[..] else { panic!("{processes:?}") };
     helper.kill().await.unwrap();
     wait_until_dead(&[leader]).await;
-    assert!(
-        orphan.is_alive(),
-        "the death signal reaches only the leader"
-    );
+    assert!(orphan.is_alive(), "the death signal reaches only the leader");
     let ledger = Ledger::open(folder.path()).unwrap();
     assert_eq!(ledger.sweep().unwrap(), [orphan]);
     assert!(!orphan.is_alive());
@@ -391,9 +295,7 @@ async fn a_sweep_touches_no_stranger() {
 async fn the_record_lives_as_long_as_the_guard() {
     let folder = tempfile::tempdir().unwrap();
     let ledger = Ledger::open(folder.path()).unwrap();
-    let guard = ProcessGuard::spawn(shell("sleep 300"), Some(&ledger))
-        .await
-        .unwrap();
+    let guard = ProcessGuard::spawn(shell("sleep 300"), Some(&ledger)).await.unwrap();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     drop(guard);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -403,14 +305,8 @@ async fn the_record_lives_as_long_as_the_guard() {
 fn a_program_outlives_the_thread_that_asked_for_it() {
     // The death signal is tied to the thread that forks; here the asking runtime and all its threads end.
     let ask = || {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
-        runtime
-            .block_on(ProcessGuard::spawn(shell("sleep 300"), None))
-            .unwrap()
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        runtime.block_on(ProcessGuard::spawn(shell("sleep 300"), None)).unwrap()
     };
     let guard = std::thread::spawn(ask).join().unwrap();
     std::thread::park_timeout(Duration::from_millis(50));
