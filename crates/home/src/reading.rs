@@ -1,0 +1,94 @@
+//! Reading whole small files without trusting them.
+//!
+//! Invariant: never hangs on a pipe or device, never reads more than [`FILE_MAX_BYTES`]. Not here: what is in the file.
+
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Far more than any configuration file needs, and too little to hurt.
+pub(crate) const FILE_MAX_BYTES: u64 = 16 * 1024 * 1024;
+
+/// The content of a regular file; `None` if there is none.
+pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    // Without O_NONBLOCK, opening a named pipe waits for a writer.
+    let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is not a regular file",
+        ));
+    }
+    let mut content =
+        Vec::with_capacity(usize::try_from(found.len().min(FILE_MAX_BYTES)).unwrap_or(0));
+    file.take(FILE_MAX_BYTES + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > FILE_MAX_BYTES {
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            "it is larger than 16 MiB",
+        ));
+    }
+    Ok(Some(content))
+}
+
+/// Whether nothing was ever written, or a crash left zeros: there is nothing to lose in such a file.
+pub(crate) fn is_blank(content: &[u8]) -> bool {
+    content
+        .iter()
+        .all(|byte| *byte == 0 || byte.is_ascii_whitespace())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_of_bounded_size() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        assert!(read(&path("absent")).unwrap().is_none());
+        std::fs::write(path("some"), "abc").unwrap();
+        assert_eq!(read(&path("some")).unwrap().unwrap(), b"abc");
+        assert!(read(folder.path()).is_err());
+        std::fs::File::create(path("huge"))
+            .unwrap()
+            .set_len(FILE_MAX_BYTES + 1)
+            .unwrap();
+        assert_eq!(
+            read(&path("huge")).unwrap_err().kind(),
+            io::ErrorKind::FileTooLarge
+        );
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            path("pipe"),
+            rustix::fs::FileType::Fifo,
+            mode,
+            0,
+        )
+        .unwrap();
+        assert!(
+            read(&path("pipe"))
+                .unwrap_err()
+                .to_string()
+                .contains("not a regular file")
+        );
+        assert!(read(Path::new("/dev/zero")).is_err());
+    }
+
+    #[test]
+    fn blank_content() {
+        for blank in [&b""[..], b"\0\0\0", b" \n\t", b"\n\0"] {
+            assert!(is_blank(blank));
+        }
+        assert!(!is_blank(b"{}"));
+        assert!(!is_blank(b"\0{"));
+    }
+}
