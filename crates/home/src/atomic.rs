@@ -67,16 +67,8 @@ pub fn write(path: &Path, content: &[u8]) -> Result<(), WriteError> {
     write_in_steps(path, content, FILE_MODE, &mut |_| Ok(()))
 }
 
-fn write_in_steps(
-    path: &Path,
-    content: &[u8],
-    mode: u32,
-    before: &mut dyn FnMut(Step) -> io::Result<()>,
-) -> Result<(), WriteError> {
-    let failed = |source| WriteError::Write {
-        path: path.to_owned(),
-        source,
-    };
+fn write_in_steps(path: &Path, content: &[u8], mode: u32, before: &mut dyn FnMut(Step) -> io::Result<()>) -> Result<(), WriteError> {
+    let failed = |source| WriteError::Write { path: path.to_owned(), source };
     let target = follow_links(path).map_err(failed)?;
     let folder = parent(&target);
 
@@ -88,9 +80,7 @@ fn write_in_steps(
             .permissions(Permissions::from_mode(mode))
             .tempfile_in(folder)?;
         before(Step::Fill)?;
-        temporary
-            .as_file()
-            .set_permissions(Permissions::from_mode(mode))?;
+        temporary.as_file().set_permissions(Permissions::from_mode(mode))?;
         temporary.write_all(content)?;
         before(Step::Sync)?;
         temporary.as_file().sync_all()?;
@@ -101,12 +91,7 @@ fn write_in_steps(
     })();
     filled.map_err(failed)?;
 
-    before(Step::SyncFolder)
-        .and_then(|()| sync_folder(folder))
-        .map_err(|source| WriteError::Folder {
-            path: path.to_owned(),
-            source,
-        })
+    before(Step::SyncFolder).and_then(|()| sync_folder(folder)).map_err(|source| WriteError::Folder { path: path.to_owned(), source })
 }
 
 /// Creates an empty file (0600) if there is none; what exists is left as it is.
@@ -114,24 +99,14 @@ pub fn create_if_missing(path: &Path, content: &[u8]) -> Result<(), WriteError> 
     match fs::symlink_metadata(path) {
         Ok(_) => Ok(()),
         Err(e) if e.kind() == io::ErrorKind::NotFound => write(path, content),
-        Err(source) => Err(WriteError::Write {
-            path: path.to_owned(),
-            source,
-        }),
+        Err(source) => Err(WriteError::Write { path: path.to_owned(), source }),
     }
 }
 
 /// Makes the entries of a folder durable. File systems that cannot sync a folder are not an error.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     match File::open(folder)?.sync_all() {
-        Err(e)
-            if matches!(
-                e.kind(),
-                io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
-            ) =>
-        {
-            Ok(())
-        }
+        Err(e) if matches!(e.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
         other => other,
     }
 }
@@ -141,10 +116,7 @@ pub fn create_folder(folder: &Path) -> io::Result<()> {
     match fs::metadata(folder) {
         Ok(found) if found.is_dir() => return Ok(()),
         Ok(_) => {
-            return Err(io::Error::new(
-                io::ErrorKind::NotADirectory,
-                "it is not a folder",
-            ));
+            return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder"));
         }
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(e) => return Err(e),
@@ -185,14 +157,8 @@ pub fn sweep_temporaries(folder: &Path) -> io::Result<usize> {
         let Ok(found) = fs::symlink_metadata(entry.path()) else {
             continue;
         };
-        let age = found
-            .modified()
-            .ok()
-            .and_then(|at| SystemTime::now().duration_since(at).ok());
-        if found.is_file()
-            && age.is_some_and(|age| age > TEMPORARY_LIFE)
-            && fs::remove_file(entry.path()).is_ok()
-        {
+        let age = found.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+        if found.is_file() && age.is_some_and(|age| age > TEMPORARY_LIFE) && fs::remove_file(entry.path()).is_ok() {
             removed += 1;
         }
     }
@@ -215,19 +181,11 @@ pub(crate) fn follow_links(path: &Path) -> io::Result<PathBuf> {
         match fs::read_link(&path) {
             Ok(next) => path = parent(&path).join(next),
             // Not a link, or nothing there yet.
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    io::ErrorKind::InvalidInput | io::ErrorKind::NotFound
-                ) =>
-            {
+            Err(e) if matches!(e.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::NotFound) => {
                 return Ok(path);
             }
             Err(e) => return Err(e),
         }
     }
-    Err(io::Error::new(
-        io::ErrorKind::InvalidInput,
-        "too many symbolic links",
-    ))
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "too many symbolic links"))
 }

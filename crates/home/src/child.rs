@@ -10,13 +10,7 @@ const ARGUMENT: &str = "WOLLI_HOME_TEST_CHILD";
 pub(crate) fn command(path: &str, argument: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
-        .args([
-            path,
-            "--exact",
-            "--ignored",
-            "--nocapture",
-            "--test-threads=1",
-        ])
+        .args([path, "--exact", "--ignored", "--nocapture", "--test-threads=1"])
         .env_clear()
         .env(ARGUMENT, argument)
         .stdin(Stdio::null());

@@ -36,16 +36,10 @@ pub fn read(path: &Path) -> Result<Option<Value>, CommentedJsonError> {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return Ok(None),
         Err(source) => {
-            return Err(CommentedJsonError::Read {
-                path: path.to_owned(),
-                source,
-            });
+            return Err(CommentedJsonError::Read { path: path.to_owned(), source });
         }
     };
-    let syntax = |message: String| CommentedJsonError::Syntax {
-        path: path.to_owned(),
-        message,
-    };
+    let syntax = |message: String| CommentedJsonError::Syntax { path: path.to_owned(), message };
     let text = String::from_utf8(text).map_err(|e| syntax(e.to_string()))?;
     parse(&text).map(Some).map_err(syntax)
 }
@@ -81,24 +75,12 @@ mod tests {
         let text = "// top\n{ \"b\": [1, 2.5,], /* in */ \"a\": \"// no comment\", }\n// end";
         let value = parse(text).unwrap();
         assert_eq!(value, json!({"b": [1, 2.5], "a": "// no comment"}));
-        assert_eq!(
-            serde_json::to_string(&value).unwrap(),
-            r#"{"b":[1,2.5],"a":"// no comment"}"#
-        );
+        assert_eq!(serde_json::to_string(&value).unwrap(), r#"{"b":[1,2.5],"a":"// no comment"}"#);
     }
 
     #[test]
     fn nothing_looser_is_allowed() {
-        for bad in [
-            "{a: 1}",
-            "{'a': 1}",
-            "{\"a\": 1 \"b\": 2}",
-            "{\"a\": 0x10}",
-            "{\"a\": +1}",
-            "{\"a\": NaN}",
-            "{} {}",
-            "{\"a\"",
-        ] {
+        for bad in ["{a: 1}", "{'a': 1}", "{\"a\": 1 \"b\": 2}", "{\"a\": 0x10}", "{\"a\": +1}", "{\"a\": NaN}", "{} {}", "{\"a\""] {
             assert!(parse(bad).is_err(), "{bad}");
         }
     }
@@ -119,19 +101,11 @@ mod tests {
         assert!(read(&path).unwrap().is_none());
         std::fs::write(&path, "{\n  \"providers\": nope\n}").unwrap();
         let message = read(&path).unwrap_err().to_string();
-        assert!(
-            message.contains("models.json is not valid JSON") && message.contains("line 2"),
-            "{message}"
-        );
+        assert!(message.contains("models.json is not valid JSON") && message.contains("line 2"), "{message}");
         std::fs::write(&path, [0xff, 0xfe]).unwrap();
         assert!(read(&path).is_err());
         std::fs::remove_file(&path).unwrap();
         std::fs::create_dir(&path).unwrap();
-        assert!(
-            read(&path)
-                .unwrap_err()
-                .to_string()
-                .starts_with("cannot read ")
-        );
+        assert!(read(&path).unwrap_err().to_string().starts_with("cannot read "));
     }
 }

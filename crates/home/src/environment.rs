@@ -25,9 +25,7 @@ pub struct Environment {
 
 /// The user's home folder is not known, and a path needs it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "cannot tell where the home folder is: HOME is not set (set HOME, or {instead} to an absolute path)"
-)]
+#[error("cannot tell where the home folder is: HOME is not set (set HOME, or {instead} to an absolute path)")]
 pub struct HomeUnknown {
     /// The variable that would make `HOME` unnecessary.
     pub instead: &'static str,
@@ -62,10 +60,7 @@ pub enum Sandbox {
 impl Environment {
     /// Takes the variables, as `std::env::vars_os()` gives them, and the absolute current folder. Of a name that comes twice the
     /// first counts, as in the C library.
-    pub fn new<Name, Value>(
-        variables: impl IntoIterator<Item = (Name, Value)>,
-        current_folder: impl Into<PathBuf>,
-    ) -> Self
+    pub fn new<Name, Value>(variables: impl IntoIterator<Item = (Name, Value)>, current_folder: impl Into<PathBuf>) -> Self
     where
         Name: Into<OsString>,
         Value: Into<OsString>,
@@ -74,10 +69,7 @@ impl Environment {
         for (name, value) in variables {
             known.entry(name.into()).or_insert_with(|| value.into());
         }
-        Self {
-            variables: known,
-            current_folder: current_folder.into(),
-        }
+        Self { variables: known, current_folder: current_folder.into() }
     }
 
     /// A variable as it stands; `None` if it is unset, empty or not UTF-8. This is what a reference such as `$GROQ_KEY` means.
@@ -92,9 +84,7 @@ impl Environment {
 
     /// All variables, for building the environment of a child.
     pub fn variables(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
-        self.variables
-            .iter()
-            .map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+        self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 
     /// The folder that relative paths are meant from.
@@ -175,8 +165,7 @@ impl Environment {
 
     /// `WOLLI_TELEMETRY`: `None` leaves it to the setting `enableInstallTelemetry`; defined but not affirmative means no.
     pub fn telemetry(&self) -> Option<bool> {
-        self.raw("WOLLI_TELEMETRY")
-            .map(|value| value.to_str().is_some_and(is_affirmative))
+        self.raw("WOLLI_TELEMETRY").map(|value| value.to_str().is_some_and(is_affirmative))
     }
 
     /// `WOLLI_OFFLINE`: no downloads of helpers and no updates of plugins.
@@ -191,8 +180,7 @@ impl Environment {
             self.user_home()?.to_owned()
         } else if bytes.starts_with(b"~/") || bytes.starts_with(b"~\\") {
             use std::os::unix::ffi::OsStrExt;
-            self.user_home()?
-                .join(OsStr::from_bytes(bytes.get(2..).unwrap_or_default()))
+            self.user_home()?.join(OsStr::from_bytes(bytes.get(2..).unwrap_or_default()))
         } else {
             self.current_folder.join(path)
         };
@@ -203,17 +191,12 @@ impl Environment {
         let unknown = HomeUnknown { instead: variable };
         match self.raw(variable).filter(|value| !value.is_empty()) {
             Some(given) => self.resolve(given).ok_or(unknown),
-            None => self
-                .user_home()
-                .map(|home| normalise(&home.join(below_home)))
-                .ok_or(unknown),
+            None => self.user_home().map(|home| normalise(&home.join(below_home))).ok_or(unknown),
         }
     }
 
     fn raw(&self, name: &str) -> Option<&OsStr> {
-        self.variables
-            .get(OsStr::new(name))
-            .map(OsString::as_os_str)
+        self.variables.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
     fn text(&self, name: &str) -> Option<&str> {
@@ -221,15 +204,11 @@ impl Environment {
     }
 
     fn trimmed(&self, name: &str) -> Option<&str> {
-        self.text(name)
-            .map(str::trim)
-            .filter(|value| !value.is_empty())
+        self.text(name).map(str::trim).filter(|value| !value.is_empty())
     }
 
     fn path(&self, name: &str) -> Option<&Path> {
-        self.raw(name)
-            .map(Path::new)
-            .filter(|path| path.is_absolute())
+        self.raw(name).map(Path::new).filter(|path| path.is_absolute())
     }
 }
 
@@ -243,9 +222,7 @@ impl fmt::Debug for Environment {
 }
 
 fn is_affirmative(value: &str) -> bool {
-    ["1", "true", "yes"]
-        .iter()
-        .any(|yes| value.eq_ignore_ascii_case(yes))
+    ["1", "true", "yes"].iter().any(|yes| value.eq_ignore_ascii_case(yes))
 }
 
 /// Removes `.` and `..` by the text of the path alone, as the session folder's name has always been made.

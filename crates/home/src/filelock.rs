@@ -39,17 +39,12 @@ pub enum FileLockError {
 
 /// Holds the lock until dropped.
 #[derive(Debug)]
-pub(crate) struct FileLock(
-    #[expect(dead_code, reason = "kept open: closing it releases the lock")] File,
-);
+pub(crate) struct FileLock(#[expect(dead_code, reason = "kept open: closing it releases the lock")] File);
 
 impl FileLock {
     /// Takes the lock, waiting at most `limit`.
     pub(crate) fn acquire(path: &Path, limit: Duration) -> Result<Self, FileLockError> {
-        let failed = |source| FileLockError::Io {
-            path: path.to_owned(),
-            source,
-        };
+        let failed = |source| FileLockError::Io { path: path.to_owned(), source };
         let file = open(path).map_err(failed)?;
         let mut patience = Patience::new(limit);
         loop {
@@ -57,10 +52,7 @@ impl FileLock {
                 Ok(()) => return Ok(Self(file)),
                 Err(TryLockError::WouldBlock) => {
                     if !patience.pause() {
-                        return Err(FileLockError::Busy {
-                            path: path.to_owned(),
-                            waited: limit,
-                        });
+                        return Err(FileLockError::Busy { path: path.to_owned(), waited: limit });
                     }
                 }
                 Err(TryLockError::Error(source)) => return Err(failed(source)),
@@ -71,11 +63,5 @@ impl FileLock {
 
 /// Opens (and if need be creates, 0600) a file that carries a lock; never truncates it.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(FILE_MODE)
-        .open(path)
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(FILE_MODE).open(path)
 }

@@ -64,19 +64,9 @@ impl Holder {
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            pid,
-            started_at,
-            executable,
-            version,
-            draining,
-            socket: _,
-        } = self;
+        let Self { pid, started_at, executable, version, draining, socket: _ } = self;
         let draining = if *draining { ", shutting down" } else { "" };
-        write!(
-            f,
-            "process {pid} ({executable}, version {version}, since {started_at}{draining})"
-        )
+        write!(f, "process {pid} ({executable}, version {version}, since {started_at}{draining})")
     }
 }
 
@@ -112,10 +102,7 @@ pub enum LockError {
 }
 
 fn describe(holder: Option<&Holder>) -> String {
-    holder.map_or_else(
-        || "a process that left no record".to_owned(),
-        Holder::to_string,
-    )
+    holder.map_or_else(|| "a process that left no record".to_owned(), Holder::to_string)
 }
 
 /// The lock, held until dropped or until the process ends.
@@ -130,15 +117,8 @@ pub struct HomeLock {
 impl HomeLock {
     /// Takes the lock on `path` (the home's `daemon.lock`) and records `holder`. A holder that is draining is waited for, at most
     /// `draining_limit`; one that is not makes this fail within a second.
-    pub fn acquire(
-        path: &Path,
-        holder: Holder,
-        draining_limit: Duration,
-    ) -> Result<Self, LockError> {
-        let failed = |source| LockError::Io {
-            path: path.to_owned(),
-            source,
-        };
+    pub fn acquire(path: &Path, holder: Holder, draining_limit: Duration) -> Result<Self, LockError> {
+        let failed = |source| LockError::Io { path: path.to_owned(), source };
         let mut certainty = Patience::new(CERTAINTY);
         let mut draining = Patience::new(draining_limit);
         let mut moves = 0;
@@ -147,12 +127,7 @@ impl HomeLock {
             match file.try_lock() {
                 Ok(()) if is_at(&file, path).map_err(failed)? => {
                     let left_behind = read_record(&file);
-                    let lock = Self {
-                        file,
-                        path: path.to_owned(),
-                        holder,
-                        left_behind,
-                    };
+                    let lock = Self { file, path: path.to_owned(), holder, left_behind };
                     lock.record().map_err(failed)?;
                     return Ok(lock);
                 }
@@ -177,10 +152,7 @@ impl HomeLock {
                     }
                     current => {
                         if !certainty.pause() {
-                            return Err(LockError::Held {
-                                path: path.to_owned(),
-                                holder: current.map(Box::new),
-                            });
+                            return Err(LockError::Held { path: path.to_owned(), holder: current.map(Box::new) });
                         }
                     }
                 },
@@ -235,10 +207,7 @@ impl Drop for HomeLock {
 
 /// Who holds the lock on `path` now; `None` if nobody does, and `Some(None)` if the holder's record cannot be read.
 pub fn holder(path: &Path) -> Result<Option<Option<Holder>>, LockError> {
-    let failed = |source| LockError::Io {
-        path: path.to_owned(),
-        source,
-    };
+    let failed = |source| LockError::Io { path: path.to_owned(), source };
     let file = match File::open(path) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -257,10 +226,7 @@ fn read_record(mut file: &File) -> Option<Holder> {
     let mut text = Vec::new();
     file.rewind().ok()?;
     file.take(RECORD_MAX_BYTES).read_to_end(&mut text).ok()?;
-    serde_json::Deserializer::from_slice(&text)
-        .into_iter()
-        .next()?
-        .ok()
+    serde_json::Deserializer::from_slice(&text).into_iter().next()?.ok()
 }
 
 /// Whether `path` still names the open file.

@@ -25,9 +25,7 @@ impl Patience {
         let now = Instant::now();
         Self {
             // A limit beyond the clock's range means "for a very long time".
-            deadline: now
-                .checked_add(limit)
-                .unwrap_or(now + Duration::from_secs(86_400 * 365)),
+            deadline: now.checked_add(limit).unwrap_or(now + Duration::from_secs(86_400 * 365)),
             step: FIRST_STEP,
             never_signalled: (Mutex::new(()), Condvar::new()),
         }

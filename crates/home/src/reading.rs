@@ -21,28 +21,19 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     };
     let found = file.metadata()?;
     if !found.is_file() {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "it is not a regular file",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
     }
-    let mut content =
-        Vec::with_capacity(usize::try_from(found.len().min(FILE_MAX_BYTES)).unwrap_or(0));
+    let mut content = Vec::with_capacity(usize::try_from(found.len().min(FILE_MAX_BYTES)).unwrap_or(0));
     file.take(FILE_MAX_BYTES + 1).read_to_end(&mut content)?;
     if content.len() as u64 > FILE_MAX_BYTES {
-        return Err(io::Error::new(
-            io::ErrorKind::FileTooLarge,
-            "it is larger than 16 MiB",
-        ));
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 16 MiB"));
     }
     Ok(Some(content))
 }
 
 /// Whether nothing was ever written, or a crash left zeros: there is nothing to lose in such a file.
 pub(crate) fn is_blank(content: &[u8]) -> bool {
-    content
-        .iter()
-        .all(|byte| *byte == 0 || byte.is_ascii_whitespace())
+    content.iter().all(|byte| *byte == 0 || byte.is_ascii_whitespace())
 }
 
 #[cfg(test)]
@@ -57,29 +48,11 @@ mod tests {
         std::fs::write(path("some"), "abc").unwrap();
         assert_eq!(read(&path("some")).unwrap().unwrap(), b"abc");
         assert!(read(folder.path()).is_err());
-        std::fs::File::create(path("huge"))
-            .unwrap()
-            .set_len(FILE_MAX_BYTES + 1)
-            .unwrap();
-        assert_eq!(
-            read(&path("huge")).unwrap_err().kind(),
-            io::ErrorKind::FileTooLarge
-        );
+        std::fs::File::create(path("huge")).unwrap().set_len(FILE_MAX_BYTES + 1).unwrap();
+        assert_eq!(read(&path("huge")).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            path("pipe"),
-            rustix::fs::FileType::Fifo,
-            mode,
-            0,
-        )
-        .unwrap();
-        assert!(
-            read(&path("pipe"))
-                .unwrap_err()
-                .to_string()
-                .contains("not a regular file")
-        );
+        rustix::fs::mknodat(rustix::fs::CWD, path("pipe"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        assert!(read(&path("pipe")).unwrap_err().to_string().contains("not a regular file"));
         assert!(read(Path::new("/dev/zero")).is_err());
     }
 

@@ -25,19 +25,14 @@ pub fn generate() -> Result<String, NoRandomness> {
 /// `bytes` random bytes in lowercase hexadecimal; also what a client takes as its nonce.
 pub fn random_hex(bytes: usize) -> Result<String, NoRandomness> {
     let mut random = vec![0; bytes];
-    SystemRandom::new()
-        .fill(&mut random)
-        .map_err(|_| NoRandomness)?;
+    SystemRandom::new().fill(&mut random).map_err(|_| NoRandomness)?;
     Ok(hex(&random))
 }
 
 /// Whether `text` can stand after `Bearer `: one or more of `A-Z a-z 0-9 . _ ~ + / -`, then any number of `=`.
 pub fn is_bearer(text: &str) -> bool {
     let body = text.trim_end_matches('=');
-    !body.is_empty()
-        && body
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"._~+/-".contains(&b))
+    !body.is_empty() && body.bytes().all(|b| b.is_ascii_alphanumeric() || b"._~+/-".contains(&b))
 }
 
 /// Compares two tokens in a time that tells nothing about where they differ.
@@ -47,19 +42,12 @@ pub fn same(presented: &str, expected: &str) -> bool {
 
 /// Whether a server may be asked to prove itself with `nonce`: 1 to 128 bytes of `A-Z a-z 0-9 . _ ~ -`.
 pub fn is_nonce(nonce: &str) -> bool {
-    (1..=NONCE_MAX_BYTES).contains(&nonce.len())
-        && nonce
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"._~-".contains(&b))
+    (1..=NONCE_MAX_BYTES).contains(&nonce.len()) && nonce.bytes().all(|b| b.is_ascii_alphanumeric() || b"._~-".contains(&b))
 }
 
 /// HMAC-SHA256 of `nonce` under `token`, in lowercase hexadecimal.
 pub fn proof(token: &str, nonce: &str) -> String {
-    hex(hmac::sign(
-        &hmac::Key::new(hmac::HMAC_SHA256, token.as_bytes()),
-        nonce.as_bytes(),
-    )
-    .as_ref())
+    hex(hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, token.as_bytes()), nonce.as_bytes()).as_ref())
 }
 
 /// Whether `answer` is the proof of `nonce` under `token`; takes constant time.
@@ -69,16 +57,7 @@ pub fn proves(token: &str, nonce: &str, answer: &str) -> bool {
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes
-        .iter()
-        .flat_map(|byte| {
-            [
-                DIGITS[usize::from(byte >> 4)],
-                DIGITS[usize::from(byte & 15)],
-            ]
-        })
-        .map(char::from)
-        .collect()
+    bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]).map(char::from).collect()
 }
 
 #[cfg(test)]
@@ -90,9 +69,7 @@ mod tests {
         for good in ["a", "A9", "abc==", "a.b_c~d+e/f-g", "-", &"f".repeat(64)] {
             assert!(is_bearer(good), "{good:?}");
         }
-        for bad in [
-            "", "=", "==", "a=b", "a b", " a", "a ", "a\n", "ä", "a,b", "a\"", "\0",
-        ] {
+        for bad in ["", "=", "==", "a=b", "a b", " a", "a ", "a\n", "ä", "a,b", "a\"", "\0"] {
             assert!(!is_bearer(bad), "{bad:?}");
         }
     }
@@ -103,12 +80,7 @@ mod tests {
         assert_ne!(one, two);
         for token in [one, two] {
             assert_eq!(token.len(), 64);
-            assert!(
-                token
-                    .bytes()
-                    .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)),
-                "{token}"
-            );
+            assert!(token.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)), "{token}");
             assert!(is_bearer(&token));
         }
     }
@@ -116,10 +88,7 @@ mod tests {
     #[test]
     fn proof_is_hmac_sha256() {
         // Test case 2 of RFC 4231.
-        assert_eq!(
-            proof("Jefe", "what do ya want for nothing?"),
-            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
-        );
+        assert_eq!(proof("Jefe", "what do ya want for nothing?"), "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
         let answer = proof("token", "n1");
         assert!(proves("token", "n1", &answer));
         assert!(!proves("token", "n2", &answer));

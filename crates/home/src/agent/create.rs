@@ -29,11 +29,7 @@ pub struct NewAgent {
 
 /// Makes the home of a new agent, with a port, a token, empty memory files and a forming `agent.json`. Files that are already
 /// in the home are kept; an `agent.json`, valid or not, is an error.
-pub fn create(
-    root: &Root,
-    new: NewAgent,
-    now: SystemTime,
-) -> Result<(AgentHome, Loaded), AgentError> {
+pub fn create(root: &Root, new: NewAgent, now: SystemTime) -> Result<(AgentHome, Loaded), AgentError> {
     let home = root.agent(&new.name);
     let agents = root.agents();
     atomic::create_folder(&agents).map_err(io_error("create", &agents))?;
@@ -62,10 +58,7 @@ fn make(home: &AgentHome, document: &AgentDocument) -> Result<Loaded, AgentError
     }
     let mut warnings = Vec::new();
     write(home, document, &mut warnings)?;
-    Ok(Loaded {
-        document: document.clone(),
-        warnings,
-    })
+    Ok(Loaded { document: document.clone(), warnings })
 }
 
 fn document(root: &Root, new: &NewAgent, now: SystemTime) -> Result<AgentDocument, AgentError> {
@@ -83,8 +76,5 @@ fn document(root: &Root, new: &NewAgent, now: SystemTime) -> Result<AgentDocumen
     if let Some(model) = &new.model {
         set("settings", json!({ "defaultModel": model }));
     }
-    AgentDocument::check(object).map_err(|problems| AgentError::Invalid {
-        path: root.agent(&new.name).config_json(),
-        problems,
-    })
+    AgentDocument::check(object).map_err(|problems| AgentError::Invalid { path: root.agent(&new.name).config_json(), problems })
 }

@@ -26,48 +26,21 @@ pub fn delete(root: &Root, name: &AgentName, draining_limit: Duration) -> Result
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            return Err(AgentError::Missing {
-                name: name.clone(),
-                path: path.to_owned(),
-            });
+            return Err(AgentError::Missing { name: name.clone(), path: path.to_owned() });
         }
         Err(e) => return Err(io_error("delete", path)(e)),
     };
     if fs::metadata(path).is_ok_and(|target| target.is_dir()) {
-        let us = Holder::this_process(
-            Path::new("deletion"),
-            env!("CARGO_PKG_VERSION"),
-            SystemTime::now(),
-        );
+        let us = Holder::this_process(Path::new("deletion"), env!("CARGO_PKG_VERSION"), SystemTime::now());
         // Kept until the home is gone from its place: a daemon that starts now finds nothing to lock.
-        let lock =
-            HomeLock::acquire(&home.daemon_lock(), us, draining_limit).map_err(|source| {
-                match source {
-                    LockError::Held { .. } | LockError::StillDraining { .. } => {
-                        AgentError::Served {
-                            name: name.clone(),
-                            source,
-                        }
-                    }
-                    LockError::Io { path, source } => AgentError::Io {
-                        action: "lock",
-                        path,
-                        source,
-                    },
-                }
-            })?;
+        let lock = HomeLock::acquire(&home.daemon_lock(), us, draining_limit).map_err(|source| match source {
+            LockError::Held { .. } | LockError::StillDraining { .. } => AgentError::Served { name: name.clone(), source },
+            LockError::Io { path, source } => AgentError::Io { action: "lock", path, source },
+        })?;
         let moved = move_away(root, path)?;
         drop(lock);
-        let removed = if found.is_symlink() {
-            fs::remove_file(&moved)
-        } else {
-            remove(&moved)
-        };
-        removed.map_err(|source| AgentError::Remains {
-            name: name.clone(),
-            rest: moved,
-            source,
-        })?;
+        let removed = if found.is_symlink() { fs::remove_file(&moved) } else { remove(&moved) };
+        removed.map_err(|source| AgentError::Remains { name: name.clone(), rest: moved, source })?;
     } else {
         // A dangling link or a file in the place of a home.
         fs::remove_file(path).map_err(io_error("delete", path))?;
@@ -77,10 +50,7 @@ pub fn delete(root: &Root, name: &AgentName, draining_limit: Duration) -> Result
 }
 
 fn move_away(root: &Root, home: &Path) -> Result<std::path::PathBuf, AgentError> {
-    let moved = root.agents().join(format!(
-        "{DELETED_PREFIX}{}",
-        token::random_hex(DELETED_RANDOM_BYTES)?
-    ));
+    let moved = root.agents().join(format!("{DELETED_PREFIX}{}", token::random_hex(DELETED_RANDOM_BYTES)?));
     fs::rename(home, &moved).map_err(io_error("move away", home))?;
     drop(crate::atomic::sync_folder(&root.agents()));
     Ok(moved)
@@ -95,11 +65,7 @@ fn remove(moved: &Path) -> io::Result<()> {
 /// Removes homes whose deletion was cut short; what cannot be removed stays for the next time.
 fn sweep(root: &Root) {
     for entry in fs::read_dir(root.agents()).into_iter().flatten().flatten() {
-        if entry
-            .file_name()
-            .to_string_lossy()
-            .starts_with(DELETED_PREFIX)
-        {
+        if entry.file_name().to_string_lossy().starts_with(DELETED_PREFIX) {
             drop(remove(&entry.path()));
         }
     }

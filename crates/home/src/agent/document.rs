@@ -6,6 +6,7 @@ use std::fmt;
 use std::time::SystemTime;
 
 use serde_json::{Map, Value};
+use wolli_protocol::time::iso_from_millis;
 
 use crate::reading::is_blank;
 
@@ -53,27 +54,19 @@ impl AgentDocument {
     /// Checks the keys that must be there and their types.
     pub(crate) fn check(object: Map<String, Value>) -> Result<Self, String> {
         let mut problems = Vec::new();
-        let mut expect =
-            |key: &str, required: bool, kind: &str, good: fn(&Value) -> bool| match object.get(key)
-            {
-                Some(value) if good(value) => {}
-                Some(_) => problems.push(format!("/{key}: must be {kind}")),
-                None if required => {
-                    problems.push(format!("root: must have required property {key}"))
-                }
-                None => {}
-            };
+        let mut expect = |key: &str, required: bool, kind: &str, good: fn(&Value) -> bool| match object.get(key) {
+            Some(value) if good(value) => {}
+            Some(_) => problems.push(format!("/{key}: must be {kind}")),
+            None if required => problems.push(format!("root: must have required property {key}")),
+            None => {}
+        };
         expect("schemaVersion", true, "number", Value::is_number);
         expect("name", true, "string", Value::is_string);
         expect("purpose", true, "string", Value::is_string);
         expect("createdAt", true, "string", Value::is_string);
-        expect("port", true, "an integer from 1 to 65535", |value| {
-            as_port(value).is_some()
-        });
+        expect("port", true, "an integer from 1 to 65535", |value| as_port(value).is_some());
         expect("token", true, "string", Value::is_string);
-        expect("deployedAt", false, "string or null", |value| {
-            value.is_string() || value.is_null()
-        });
+        expect("deployedAt", false, "string or null", |value| value.is_string() || value.is_null());
         expect("settings", false, "object", Value::is_object);
         match object.get("port").and_then(as_port) {
             Some(port) if problems.is_empty() => Ok(Self { object, port }),
@@ -146,43 +139,26 @@ impl AgentDocument {
             }
             Change::Purpose(purpose) => self.set("purpose", Value::String(purpose)),
             Change::DefaultModel(model) => self.set_setting("defaultModel", Value::String(model)),
-            Change::DefaultThinkingLevel(level) => {
-                self.set_setting("defaultThinkingLevel", Value::String(level))
-            }
+            Change::DefaultThinkingLevel(level) => self.set_setting("defaultThinkingLevel", Value::String(level)),
             Change::EnabledModels(Some(models)) => self.set_setting("enabledModels", models.into()),
             Change::EnabledModels(None) => {
-                if let Some(settings) = self
-                    .object
-                    .get_mut("settings")
-                    .and_then(Value::as_object_mut)
-                {
+                if let Some(settings) = self.object.get_mut("settings").and_then(Value::as_object_mut) {
                     // A plain removal would put the last key into the gap.
                     settings.shift_remove("enabledModels");
                 }
             }
             Change::Plugins(plugins) => self.set_setting("plugins", plugins.into()),
             Change::CompactionEnabled(enabled) => {
-                set(
-                    object_at(self.settings_mut(), "compaction"),
-                    "enabled",
-                    enabled.into(),
-                );
+                set(object_at(self.settings_mut(), "compaction"), "enabled", enabled.into());
             }
             Change::ClearOnShrink(clear) => {
-                set(
-                    object_at(self.settings_mut(), "terminal"),
-                    "clearOnShrink",
-                    clear.into(),
-                );
+                set(object_at(self.settings_mut(), "terminal"), "clearOnShrink", clear.into());
             }
         }
     }
 
     fn text(&self, key: &str) -> &str {
-        self.object
-            .get(key)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
+        self.object.get(key).and_then(Value::as_str).unwrap_or_default()
     }
 
     fn set(&mut self, key: &str, value: Value) {
@@ -201,16 +177,14 @@ impl AgentDocument {
 impl fmt::Debug for AgentDocument {
     /// Without the token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("AgentDocument")
-            .field(&self.public_object())
-            .finish()
+        f.debug_tuple("AgentDocument").field(&self.public_object()).finish()
     }
 }
 
-/// The time as files carry it: ISO 8601, UTC, milliseconds. Times beyond the calendar become its start.
+/// The time as files carry it: ISO 8601, UTC, milliseconds. Times before 1970 become its start.
 pub fn iso_time(at: SystemTime) -> String {
-    let at = jiff::Timestamp::try_from(at).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-    format!("{at:.3}")
+    let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    iso_from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
 fn set(object: &mut Map<String, Value>, key: &str, value: Value) {
@@ -219,9 +193,7 @@ fn set(object: &mut Map<String, Value>, key: &str, value: Value) {
 
 /// The object below `key`; whatever else is there gives way to one.
 fn object_at<'a>(object: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
-    let place = object
-        .entry(key)
-        .or_insert_with(|| Value::Object(Map::new()));
+    let place = object.entry(key).or_insert_with(|| Value::Object(Map::new()));
     if !place.is_object() {
         *place = Value::Object(Map::new());
     }

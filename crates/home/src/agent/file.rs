@@ -74,9 +74,7 @@ pub enum AgentError {
         source: LockError,
     },
     /// The agent is gone from the list, but files of it remain.
-    #[error(
-        "agent \"{name}\" was removed from the list, but not all of its files could be deleted; the rest is in {rest}: {source}"
-    )]
+    #[error("agent \"{name}\" was removed from the list, but not all of its files could be deleted; the rest is in {rest}: {source}")]
     Remains {
         /// The agent.
         name: AgentName,
@@ -112,10 +110,7 @@ pub fn load(home: &AgentHome) -> Result<Loaded, AgentError> {
 ///
 /// If the file is damaged the change is made to the last good copy, and what had been in the file is kept in
 /// `agent.json.broken-<n>`.
-pub fn update(
-    home: &AgentHome,
-    change: impl FnOnce(&mut AgentDocument),
-) -> Result<Loaded, AgentError> {
+pub fn update(home: &AgentHome, change: impl FnOnce(&mut AgentDocument)) -> Result<Loaded, AgentError> {
     let path = home.config_json();
     if !path.exists() {
         return Err(missing(home));
@@ -135,11 +130,7 @@ pub fn update(
 }
 
 /// Writes the file, then its copy; that the copy failed is no reason to say that the change did.
-pub(super) fn write(
-    home: &AgentHome,
-    document: &AgentDocument,
-    warnings: &mut Vec<String>,
-) -> Result<(), WriteError> {
+pub(super) fn write(home: &AgentHome, document: &AgentDocument, warnings: &mut Vec<String>) -> Result<(), WriteError> {
     let text = document.to_text();
     atomic::write(&home.config_json(), text.as_bytes())?;
     if let Err(e) = atomic::write(&home.last_good(), text.as_bytes()) {
@@ -155,40 +146,21 @@ fn read(home: &AgentHome) -> Result<(Option<Vec<u8>>, Loaded), AgentError> {
         Ok(None) => return Err(missing(home)),
         Ok(Some(text)) => match AgentDocument::parse(&text) {
             Ok(document) => {
-                return Ok((
-                    Some(text),
-                    Loaded {
-                        document,
-                        warnings: Vec::new(),
-                    },
-                ));
+                return Ok((Some(text), Loaded { document, warnings: Vec::new() }));
             }
             Err(problems) => problems,
         },
         Err(source) => {
-            return Err(AgentError::Io {
-                action: "read",
-                path,
-                source,
-            });
+            return Err(AgentError::Io { action: "read", path, source });
         }
     };
     let last_good = home.last_good();
     match reading::read(&last_good) {
         Ok(Some(copy)) => match AgentDocument::parse(&copy) {
             Ok(document) => {
-                let warning = format!(
-                    "Invalid agent config at {}: {problems}; using the last good copy, {}",
-                    path.display(),
-                    last_good.display()
-                );
-                Ok((
-                    None,
-                    Loaded {
-                        document,
-                        warnings: vec![warning],
-                    },
-                ))
+                let warning =
+                    format!("Invalid agent config at {}: {problems}; using the last good copy, {}", path.display(), last_good.display());
+                Ok((None, Loaded { document, warnings: vec![warning] }))
             }
             Err(_) => Err(AgentError::Invalid { path, problems }),
         },
@@ -200,9 +172,7 @@ fn read(home: &AgentHome) -> Result<(Option<Vec<u8>>, Loaded), AgentError> {
 fn refresh_last_good(home: &AgentHome) -> Result<(), String> {
     match FileLock::acquire(&home.change_lock(), Duration::ZERO) {
         Ok(_guard) => match reading::read(&home.config_json()) {
-            Ok(Some(text)) if AgentDocument::parse(&text).is_ok() => {
-                atomic::write(&home.last_good(), &text).map_err(|e| e.to_string())
-            }
+            Ok(Some(text)) if AgentDocument::parse(&text).is_ok() => atomic::write(&home.last_good(), &text).map_err(|e| e.to_string()),
             _ => Ok(()),
         },
         Err(FileLockError::Busy { .. }) => Ok(()),
@@ -213,11 +183,7 @@ fn refresh_last_good(home: &AgentHome) -> Result<(), String> {
 /// Keeps the text of a damaged file, unless there is none in it.
 fn keep_broken(home: &AgentHome) -> Result<(), AgentError> {
     let path = home.config_json();
-    let text = reading::read(&path).map_err(|source| AgentError::Io {
-        action: "read",
-        path,
-        source,
-    })?;
+    let text = reading::read(&path).map_err(|source| AgentError::Io { action: "read", path, source })?;
     if let Some(text) = text.filter(|text| !is_blank(text)) {
         let place = |n: usize| home.path().join(format!("agent.json.broken-{n}"));
         let free = (1..BROKEN_KEPT).map(place).find(|path| !path.exists());
@@ -227,17 +193,10 @@ fn keep_broken(home: &AgentHome) -> Result<(), AgentError> {
 }
 
 fn missing(home: &AgentHome) -> AgentError {
-    AgentError::Missing {
-        name: home.name().clone(),
-        path: home.config_json(),
-    }
+    AgentError::Missing { name: home.name().clone(), path: home.config_json() }
 }
 
 pub(super) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> AgentError {
     let path = path.to_owned();
-    move |source| AgentError::Io {
-        action,
-        path,
-        source,
-    }
+    move |source| AgentError::Io { action, path, source }
 }

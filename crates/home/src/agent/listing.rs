@@ -57,11 +57,7 @@ pub fn list(root: &Root) -> Result<Listing, AgentError> {
         }
     }
     // In names of this alphabet byte order is the order of dictionaries.
-    listing
-        .agents
-        .sort_by(|(one, _), (two, _)| one.name().cmp(two.name()));
-    listing
-        .unreadable
-        .sort_by(|one, two| one.name.cmp(&two.name));
+    listing.agents.sort_by(|(one, _), (two, _)| one.name().cmp(two.name()));
+    listing.unreadable.sort_by(|one, two| one.name.cmp(&two.name));
     Ok(listing)
 }

@@ -45,19 +45,11 @@ fn pick(random: u32) -> u16 {
 /// Ports in any `agent.json` or last good copy, valid or not: a damaged agent keeps its port.
 pub(super) fn taken(root: &Root) -> HashSet<u16> {
     let mut ports = HashSet::new();
-    for entry in std::fs::read_dir(root.agents())
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
+    for entry in std::fs::read_dir(root.agents()).into_iter().flatten().flatten() {
         for file in ["agent.json", "agent.json.last-good"] {
             let content = reading::read(&entry.path().join(file)).ok().flatten();
-            let value: Option<Value> =
-                content.and_then(|content| serde_json::from_slice(&content).ok());
-            let port = value
-                .as_ref()
-                .and_then(|value| value.get("port"))
-                .and_then(Value::as_u64);
+            let value: Option<Value> = content.and_then(|content| serde_json::from_slice(&content).ok());
+            let port = value.as_ref().and_then(|value| value.get("port")).and_then(Value::as_u64);
             ports.extend(port.and_then(|port| u16::try_from(port).ok()));
         }
     }
@@ -76,10 +68,7 @@ mod tests {
     fn every_port_of_the_range_and_no_other_can_be_drawn() {
         let all: HashSet<u16> = (0..13_000).map(pick).collect();
         assert_eq!(all.len(), 12_768);
-        assert_eq!(
-            (all.iter().min(), all.iter().max()),
-            (Some(&20_000), Some(&32_767))
-        );
+        assert_eq!((all.iter().min(), all.iter().max()), (Some(&20_000), Some(&32_767)));
         assert!((PORT_FIRST..=PORT_LAST).contains(&pick(u32::MAX)));
     }
 

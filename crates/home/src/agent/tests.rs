@@ -46,10 +46,7 @@ struct Place {
 fn place() -> Place {
     let folder = tempfile::tempdir().unwrap();
     let root = Root::new(folder.path().join("root"));
-    Place {
-        _folder: folder,
-        root,
-    }
+    Place { _folder: folder, root }
 }
 
 fn name(text: &str) -> AgentName {
@@ -57,15 +54,7 @@ fn name(text: &str) -> AgentName {
 }
 
 fn make(root: &Root, text: &str) -> (AgentHome, Loaded) {
-    create(
-        root,
-        NewAgent {
-            name: name(text),
-            model: None,
-        },
-        at(0),
-    )
-    .unwrap()
+    create(root, NewAgent { name: name(text), model: None }, at(0)).unwrap()
 }
 
 /// A home with the golden file, as wolli 0.0.2 would leave it.
@@ -81,10 +70,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 fn entries(path: &Path) -> Vec<String> {
-    let mut names: Vec<_> = fs::read_dir(path)
-        .unwrap()
-        .map(|e| e.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names: Vec<_> = fs::read_dir(path).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -92,10 +78,7 @@ fn entries(path: &Path) -> Vec<String> {
 #[test]
 fn a_new_agent_has_everything_and_is_private() {
     let place = place();
-    let new = NewAgent {
-        name: name("scribe"),
-        model: Some("anthropic/claude".to_owned()),
-    };
+    let new = NewAgent { name: name("scribe"), model: Some("anthropic/claude".to_owned()) };
     let (home, loaded) = create(&place.root, new, at(1_782_673_800)).unwrap();
     assert!(loaded.warnings.is_empty());
     let (port, token) = (loaded.document.port(), loaded.document.token().to_owned());
@@ -107,26 +90,10 @@ fn a_new_agent_has_everything_and_is_private() {
              \"deployedAt\": null,\n  \"port\": {port},\n  \"token\": \"{token}\",\n  \"settings\": {{\n    \"defaultModel\": \"anthropic/claude\"\n  }}\n}}\n"
         )
     );
-    assert_eq!(
-        entries(home.path()),
-        [
-            "MEMORY.md",
-            "SOUL.md",
-            "USER.md",
-            "agent.json",
-            "agent.json.last-good",
-            "sessions",
-            "workspace"
-        ]
-    );
+    assert_eq!(entries(home.path()), ["MEMORY.md", "SOUL.md", "USER.md", "agent.json", "agent.json.last-good", "sessions", "workspace"]);
     for entry in fs::read_dir(home.path()).unwrap() {
         let path = entry.unwrap().path();
-        assert_eq!(
-            mode(&path),
-            if path.is_dir() { 0o700 } else { 0o600 },
-            "{}",
-            path.display()
-        );
+        assert_eq!(mode(&path), if path.is_dir() { 0o700 } else { 0o600 }, "{}", path.display());
     }
     assert_eq!([mode(home.path()), mode(place.root.path())], [0o700; 2]);
     assert_eq!(load(&home).unwrap(), loaded);
@@ -142,18 +109,8 @@ fn creating_keeps_what_is_there_and_refuses_to_replace_an_agent() {
     assert_eq!(fs::read(home.soul()).unwrap(), b"me");
     for content in ["", "{"] {
         fs::write(home.config_json(), content).unwrap();
-        let again = create(
-            &place.root,
-            NewAgent {
-                name: name("x"),
-                model: None,
-            },
-            at(0),
-        );
-        assert_eq!(
-            again.unwrap_err().to_string(),
-            "Agent \"x\" already exists."
-        );
+        let again = create(&place.root, NewAgent { name: name("x"), model: None }, at(0));
+        assert_eq!(again.unwrap_err().to_string(), "Agent \"x\" already exists.");
         assert_eq!(fs::read_to_string(home.config_json()).unwrap(), content);
     }
 }
@@ -164,17 +121,7 @@ fn a_home_that_cannot_be_finished_is_not_left() {
     fs::create_dir_all(place.root.agents()).unwrap();
     let home = place.root.agent(&name("x"));
     symlink("/nowhere/at/all", home.path()).unwrap();
-    assert!(
-        create(
-            &place.root,
-            NewAgent {
-                name: name("x"),
-                model: None
-            },
-            at(0)
-        )
-        .is_err()
-    );
+    assert!(create(&place.root, NewAgent { name: name("x"), model: None }, at(0)).is_err());
     assert!(list(&place.root).unwrap().agents.is_empty());
 }
 
@@ -188,10 +135,7 @@ fn agents_made_at_once_have_different_ports() {
                 scope.spawn(move || make(root, &format!("a{n}")).1.document.port())
             })
             .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .collect()
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     ports.sort_unstable();
     ports.dedup();
@@ -206,11 +150,7 @@ fn the_port_of_another_agent_is_never_drawn() {
     for port in (PORT_FIRST..=PORT_LAST).filter(|port| port % 32 == 0) {
         let folder = place.root.agents().join(format!("p{port}"));
         fs::create_dir(&folder).unwrap();
-        fs::write(
-            folder.join("agent.json"),
-            json!({ "port": port }).to_string(),
-        )
-        .unwrap();
+        fs::write(folder.join("agent.json"), json!({ "port": port }).to_string()).unwrap();
     }
     let taken = port::taken(&place.root);
     assert!(taken.len() > 390, "{}", taken.len());
@@ -258,14 +198,8 @@ fn a_change_of_nothing_writes_nothing() {
     let home = golden(&place.root);
     let compact = GOLDEN.replace('\n', " ");
     fs::write(home.config_json(), &compact).unwrap();
-    update(&home, |document| {
-        document.apply(Change::Purpose("Keep the meeting minutes".to_owned()))
-    })
-    .unwrap();
-    update(&home, |document| {
-        document.apply(Change::EnabledModels(Some(vec!["a".to_owned()])))
-    })
-    .unwrap();
+    update(&home, |document| document.apply(Change::Purpose("Keep the meeting minutes".to_owned()))).unwrap();
+    update(&home, |document| document.apply(Change::EnabledModels(Some(vec!["a".to_owned()])))).unwrap();
     assert_eq!(fs::read_to_string(home.config_json()).unwrap(), compact);
 }
 
@@ -273,18 +207,10 @@ fn a_change_of_nothing_writes_nothing() {
 fn truthiness_decides_about_deployment() {
     for (value, deployed) in [("null", None), ("\"\"", None), ("\"2026\"", Some("2026"))] {
         let text = GOLDEN.replace("\"deployedAt\": null", &format!("\"deployedAt\": {value}"));
-        assert_eq!(
-            AgentDocument::parse(text.as_bytes()).unwrap().deployed_at(),
-            deployed
-        );
+        assert_eq!(AgentDocument::parse(text.as_bytes()).unwrap().deployed_at(), deployed);
     }
     let absent = GOLDEN.replace("  \"deployedAt\": null,\n", "");
-    assert_eq!(
-        AgentDocument::parse(absent.as_bytes())
-            .unwrap()
-            .deployed_at(),
-        None
-    );
+    assert_eq!(AgentDocument::parse(absent.as_bytes()).unwrap().deployed_at(), None);
 }
 
 #[test]
@@ -292,12 +218,7 @@ fn problems_are_named() {
     let place = place();
     let home = golden(&place.root);
     let mut value: Value = serde_json::from_str(GOLDEN).unwrap();
-    for (key, wrong) in [
-        ("schemaVersion", json!("2")),
-        ("port", json!(70000)),
-        ("deployedAt", json!(1)),
-        ("settings", json!([])),
-    ] {
+    for (key, wrong) in [("schemaVersion", json!("2")), ("port", json!(70000)), ("deployedAt", json!(1)), ("settings", json!([]))] {
         value[key] = wrong;
     }
     value.as_object_mut().unwrap().shift_remove("token");
@@ -310,11 +231,9 @@ fn problems_are_named() {
             home.config_json().display()
         )
     );
-    for (content, end) in [
-        ("", "root: the file is blank"),
-        ("[]", "root: must be object"),
-        ("{", "root: EOF while parsing an object at line 1 column 1"),
-    ] {
+    for (content, end) in
+        [("", "root: the file is blank"), ("[]", "root: must be object"), ("{", "root: EOF while parsing an object at line 1 column 1")]
+    {
         fs::write(home.config_json(), content).unwrap();
         let text = load(&home).unwrap_err().to_string();
         assert!(text.ends_with(end), "{text}");
@@ -323,21 +242,11 @@ fn problems_are_named() {
 
 #[test]
 fn ports_are_numbers_of_javascript() {
-    for (port, good) in [
-        ("33911.0", true),
-        ("3.3911e4", true),
-        ("0", false),
-        ("65536", false),
-        ("1.5", false),
-        ("-1", false),
-        ("\"1\"", false),
-    ] {
+    for (port, good) in
+        [("33911.0", true), ("3.3911e4", true), ("0", false), ("65536", false), ("1.5", false), ("-1", false), ("\"1\"", false)]
+    {
         let text = GOLDEN.replace("33911", port);
-        assert_eq!(
-            AgentDocument::parse(text.as_bytes()).is_ok(),
-            good,
-            "{port}"
-        );
+        assert_eq!(AgentDocument::parse(text.as_bytes()).is_ok(), good, "{port}");
     }
 }
 
@@ -345,15 +254,9 @@ fn ports_are_numbers_of_javascript() {
 fn a_damaged_file_is_replaced_by_the_last_good_copy_and_kept() {
     let torn = &GOLDEN[..200];
     let half_written = format!("{torn}{}", "\0".repeat(100));
-    for (content, kept) in [
-        ("", false),
-        ("\0\0\0\0", false),
-        ("\n", false),
-        (torn, true),
-        (&half_written, true),
-        ("{\"port\": 1}", true),
-        ("no json", true),
-    ] {
+    for (content, kept) in
+        [("", false), ("\0\0\0\0", false), ("\n", false), (torn, true), (&half_written, true), ("{\"port\": 1}", true), ("no json", true)]
+    {
         let place = place();
         let home = golden(&place.root);
         let good = load(&home).unwrap();
@@ -363,34 +266,16 @@ fn a_damaged_file_is_replaced_by_the_last_good_copy_and_kept() {
         fs::write(home.config_json(), content).unwrap();
         let loaded = load(&home).unwrap();
         assert_eq!(loaded.document, good.document, "{content:?}");
-        let [warning] = &loaded.warnings[..] else {
-            panic!("{:?}", loaded.warnings)
-        };
-        assert!(
-            warning.starts_with(&format!(
-                "Invalid agent config at {}: ",
-                home.config_json().display()
-            )),
-            "{warning}"
-        );
+        let [warning] = &loaded.warnings[..] else { panic!("{:?}", loaded.warnings) };
+        assert!(warning.starts_with(&format!("Invalid agent config at {}: ", home.config_json().display())), "{warning}");
         assert!(warning.contains("last good copy"), "{warning}");
-        assert_eq!(
-            fs::read_to_string(home.config_json()).unwrap(),
-            content,
-            "loading must not write"
-        );
+        assert_eq!(fs::read_to_string(home.config_json()).unwrap(), content, "loading must not write");
 
-        update(&home, |document| {
-            document.apply(Change::Purpose("again".to_owned()))
-        })
-        .unwrap();
+        update(&home, |document| document.apply(Change::Purpose("again".to_owned()))).unwrap();
         let expected = GOLDEN.replace("Keep the meeting minutes", "again");
         assert_eq!(fs::read_to_string(home.config_json()).unwrap(), expected);
         let broken = home.path().join("agent.json.broken-1");
-        assert_eq!(
-            fs::read_to_string(&broken).ok().as_deref(),
-            kept.then_some(content)
-        );
+        assert_eq!(fs::read_to_string(&broken).ok().as_deref(), kept.then_some(content));
         assert!(load(&home).unwrap().warnings.is_empty());
     }
 }
@@ -404,15 +289,9 @@ fn many_damaged_files_do_not_pile_up_for_ever() {
         fs::write(home.config_json(), format!("broken {n}")).unwrap();
         update(&home, |_| ()).unwrap();
     }
-    let broken = entries(home.path())
-        .iter()
-        .filter(|name| name.contains("broken"))
-        .count();
+    let broken = entries(home.path()).iter().filter(|name| name.contains("broken")).count();
     assert_eq!(broken, 9);
-    assert_eq!(
-        fs::read_to_string(home.path().join("agent.json.broken-9")).unwrap(),
-        "broken 14"
-    );
+    assert_eq!(fs::read_to_string(home.path().join("agent.json.broken-9")).unwrap(), "broken 14");
 }
 
 #[test]
@@ -422,10 +301,7 @@ fn without_a_good_copy_damage_is_an_error_and_nothing_is_written() {
     fs::write(home.config_json(), "{").unwrap();
     fs::write(home.last_good(), "").unwrap();
     assert!(matches!(load(&home), Err(AgentError::Invalid { .. })));
-    assert!(matches!(
-        update(&home, |_| ()),
-        Err(AgentError::Invalid { .. })
-    ));
+    assert!(matches!(update(&home, |_| ()), Err(AgentError::Invalid { .. })));
     assert_eq!(fs::read_to_string(home.config_json()).unwrap(), "{");
 }
 
@@ -434,14 +310,8 @@ fn an_absent_agent_is_missing_and_gets_no_files() {
     let place = place();
     let home = place.root.agent(&name("nobody"));
     assert!(matches!(load(&home), Err(AgentError::Missing { .. })));
-    assert!(matches!(
-        update(&home, |_| ()),
-        Err(AgentError::Missing { .. })
-    ));
-    assert!(matches!(
-        delete(&place.root, &name("nobody"), Duration::ZERO),
-        Err(AgentError::Missing { .. })
-    ));
+    assert!(matches!(update(&home, |_| ()), Err(AgentError::Missing { .. })));
+    assert!(matches!(delete(&place.root, &name("nobody"), Duration::ZERO), Err(AgentError::Missing { .. })));
     assert!(!place.root.path().exists());
     assert!(list(&place.root).unwrap().agents.is_empty());
 }
@@ -453,9 +323,7 @@ fn changes_of_threads_and_processes_are_all_kept() {
     let mut children: Vec<_> = (0..2)
         .map(|n| {
             let argument = format!("{n}{}", place.root.path().display());
-            child::command("agent::tests::changes", &argument)
-                .spawn()
-                .unwrap()
+            child::command("agent::tests::changes", &argument).spawn().unwrap()
         })
         .collect();
     std::thread::scope(|scope| {
@@ -464,10 +332,7 @@ fn changes_of_threads_and_processes_are_all_kept() {
             scope.spawn(move || change_often(home, n));
         }
         for _ in 0..200 {
-            assert!(
-                load(&home).unwrap().warnings.is_empty(),
-                "a reader saw a file that is not whole"
-            );
+            assert!(load(&home).unwrap().warnings.is_empty(), "a reader saw a file that is not whole");
         }
     });
     for child in &mut children {
@@ -477,19 +342,10 @@ fn changes_of_threads_and_processes_are_all_kept() {
     let settings = loaded.document.settings().unwrap();
     for writer in 0..4 {
         for n in 0..CHANGES {
-            assert!(
-                settings["plugins"]
-                    .as_array()
-                    .unwrap()
-                    .contains(&json!(format!("{writer}-{n}"))),
-                "{writer}-{n}"
-            );
+            assert!(settings["plugins"].as_array().unwrap().contains(&json!(format!("{writer}-{n}"))), "{writer}-{n}");
         }
     }
-    assert_eq!(
-        fs::read(home.last_good()).unwrap(),
-        fs::read(home.config_json()).unwrap()
-    );
+    assert_eq!(fs::read(home.last_good()).unwrap(), fs::read(home.config_json()).unwrap());
 }
 
 const CHANGES: usize = 15;
@@ -497,10 +353,7 @@ const CHANGES: usize = 15;
 fn change_often(home: &AgentHome, writer: usize) {
     for n in 0..CHANGES {
         update(home, |document| {
-            let known = document
-                .settings()
-                .and_then(|settings| settings.get("plugins"))
-                .and_then(Value::as_array);
+            let known = document.settings().and_then(|settings| settings.get("plugins")).and_then(Value::as_array);
             let mut plugins = known.cloned().unwrap_or_default();
             plugins.push(json!(format!("{writer}-{n}")));
             document.apply(Change::Plugins(plugins));
@@ -516,10 +369,7 @@ fn changes() {
         return;
     };
     let (writer, root) = argument.split_at(1);
-    change_often(
-        &Root::new(root).agent(&name("scribe")),
-        writer.parse().unwrap(),
-    );
+    change_often(&Root::new(root).agent(&name("scribe")), writer.parse().unwrap());
 }
 
 #[test]
@@ -541,21 +391,12 @@ fn the_list_is_sorted_and_reports_what_it_cannot_read() {
     symlink("nowhere", agents.join("dangling")).unwrap();
 
     let listing = list(&place.root).unwrap();
-    let names: Vec<_> = listing
-        .agents
-        .iter()
-        .map(|(home, _)| home.name().as_str())
-        .collect();
+    let names: Vec<_> = listing.agents.iter().map(|(home, _)| home.name().as_str()).collect();
     assert_eq!(names, ["10", "a-b", "a1", "b"]);
     assert_eq!(listing.agents[3].1.warnings.len(), 1);
     let unreadable: Vec<_> = listing.unreadable.iter().map(|u| u.name.as_str()).collect();
     assert_eq!(unreadable, ["Upper", "a"]);
-    assert!(
-        listing.unreadable[1]
-            .error
-            .to_string()
-            .starts_with("Invalid agent config at ")
-    );
+    assert!(listing.unreadable[1].error.to_string().starts_with("Invalid agent config at "));
 }
 
 #[test]
@@ -565,10 +406,7 @@ fn a_home_behind_a_link_works_and_deleting_it_leaves_the_target() {
     let elsewhere = place.root.path().join("elsewhere");
     fs::rename(real.path(), &elsewhere).unwrap();
     symlink(&elsewhere, real.path()).unwrap();
-    update(&real, |document| {
-        document.apply(Change::Purpose("p".to_owned()))
-    })
-    .unwrap();
+    update(&real, |document| document.apply(Change::Purpose("p".to_owned()))).unwrap();
     assert_eq!(load(&real).unwrap().document.purpose(), "p");
     delete(&place.root, &name("real"), Duration::ZERO).unwrap();
     assert!(fs::symlink_metadata(real.path()).is_err());
@@ -594,13 +432,8 @@ fn an_agent_that_is_served_is_not_deleted() {
     let (home, _) = make(&place.root, "x");
     let us = Holder::this_process(Path::new("/bin/wolli"), "0.1.0", at(0));
     let lock = HomeLock::acquire(&home.daemon_lock(), us, Duration::ZERO).unwrap();
-    let error = delete(&place.root, &name("x"), Duration::ZERO)
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.starts_with("agent \"x\" cannot be deleted: ") && error.contains("/bin/wolli"),
-        "{error}"
-    );
+    let error = delete(&place.root, &name("x"), Duration::ZERO).unwrap_err().to_string();
+    assert!(error.starts_with("agent \"x\" cannot be deleted: ") && error.contains("/bin/wolli"), "{error}");
     assert!(load(&home).is_ok());
     drop(lock);
     delete(&place.root, &name("x"), Duration::ZERO).unwrap();
@@ -617,15 +450,9 @@ fn tokens_are_not_shown() {
 
 #[test]
 fn times_have_milliseconds() {
-    for (ms, text) in [
-        (0, "1970-01-01T00:00:00.000Z"),
-        (1_782_673_800_123, "2026-06-28T19:10:00.123Z"),
-        (999, "1970-01-01T00:00:00.999Z"),
-    ] {
-        assert_eq!(
-            iso_time(SystemTime::UNIX_EPOCH + Duration::from_millis(ms)),
-            text
-        );
+    for (ms, text) in [(0, "1970-01-01T00:00:00.000Z"), (1_782_673_800_123, "2026-06-28T19:10:00.123Z"), (999, "1970-01-01T00:00:00.999Z")]
+    {
+        assert_eq!(iso_time(SystemTime::UNIX_EPOCH + Duration::from_millis(ms)), text);
     }
     let fine = SystemTime::UNIX_EPOCH + Duration::from_nanos(1_999_999_999);
     assert_eq!(iso_time(fine), "1970-01-01T00:00:01.999Z");

@@ -3,23 +3,14 @@ use std::os::unix::fs::symlink;
 use super::*;
 use crate::child;
 
-const STEPS: [Step; 5] = [
-    Step::Create,
-    Step::Fill,
-    Step::Sync,
-    Step::Rename,
-    Step::SyncFolder,
-];
+const STEPS: [Step; 5] = [Step::Create, Step::Fill, Step::Sync, Step::Rename, Step::SyncFolder];
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
 fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<_> = fs::read_dir(folder)
-        .unwrap()
-        .map(|e| e.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names: Vec<_> = fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -44,10 +35,7 @@ fn folders_are_private_and_existing_ones_are_left() {
     fs::create_dir(&old).unwrap();
     fs::set_permissions(&old, Permissions::from_mode(0o755)).unwrap();
     create_folder(&old.join("a/b")).unwrap();
-    assert_eq!(
-        [mode(&old), mode(&old.join("a")), mode(&old.join("a/b"))],
-        [0o755, 0o700, 0o700]
-    );
+    assert_eq!([mode(&old), mode(&old.join("a")), mode(&old.join("a/b"))], [0o755, 0o700, 0o700]);
     create_folder(&old).unwrap();
     assert_eq!(mode(&old), 0o755);
     make_private(&old).unwrap();
@@ -92,20 +80,10 @@ fn a_crash_at_any_step_leaves_the_old_content_or_the_new() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         write(&path, b"old").unwrap();
-        let output = child::command("atomic::tests::crashes", &format!("{n}{}", path.display()))
-            .output()
-            .unwrap();
+        let output = child::command("atomic::tests::crashes", &format!("{n}{}", path.display())).output().unwrap();
         assert!(!output.status.success(), "{step:?}");
         let content = fs::read(&path).unwrap();
-        assert_eq!(
-            content,
-            if *step == Step::SyncFolder {
-                b"new"
-            } else {
-                b"old"
-            },
-            "{step:?}"
-        );
+        assert_eq!(content, if *step == Step::SyncFolder { b"new" } else { b"old" }, "{step:?}");
 
         // What is left is known as ours, is not taken from a writer that may be alive, and goes when it is old.
         for name in names(folder.path()).iter().filter(|name| *name != "a") {
@@ -113,10 +91,7 @@ fn a_crash_at_any_step_leaves_the_old_content_or_the_new() {
             assert_eq!(mode(&left), 0o600);
             assert_eq!(sweep_temporaries(folder.path()).unwrap(), 0);
             let long_ago = SystemTime::now() - TEMPORARY_LIFE * 2;
-            fs::File::open(&left)
-                .unwrap()
-                .set_modified(long_ago)
-                .unwrap();
+            fs::File::open(&left).unwrap().set_modified(long_ago).unwrap();
             assert_eq!(sweep_temporaries(folder.path()).unwrap(), 1);
         }
         assert_eq!(names(folder.path()), ["a"], "{step:?}");
@@ -133,8 +108,7 @@ fn crashes() {
     let crashing = STEPS[step.parse::<usize>().unwrap()];
     let killed = |step| {
         if step == crashing {
-            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
-                .unwrap();
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL).unwrap();
         }
         Ok(())
     };
@@ -158,12 +132,7 @@ fn a_link_stays_a_link() {
     assert_eq!(fs::read(path("there/absent")).unwrap(), b"made");
 
     symlink("round", path("round")).unwrap();
-    assert!(
-        write(&path("round"), b"x")
-            .unwrap_err()
-            .to_string()
-            .contains("too many symbolic links")
-    );
+    assert!(write(&path("round"), b"x").unwrap_err().to_string().contains("too many symbolic links"));
 }
 
 #[test]
@@ -180,10 +149,7 @@ fn only_a_missing_file_is_created() {
 fn a_target_that_is_a_folder_is_an_error_that_names_it() {
     let folder = tempfile::tempdir().unwrap();
     let error = write(folder.path(), b"x").unwrap_err().to_string();
-    assert!(
-        error.starts_with(&format!("cannot write {}: ", folder.path().display())),
-        "{error}"
-    );
+    assert!(error.starts_with(&format!("cannot write {}: ", folder.path().display())), "{error}");
     assert!(names(folder.path()).is_empty());
 }
 
@@ -194,23 +160,14 @@ impl TinyDisk {
     fn mount() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let mut mount = std::process::Command::new("mount");
-        mount
-            .args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"])
-            .arg(folder.path());
-        mount
-            .output()
-            .is_ok_and(|output| output.status.success())
-            .then(|| Self(folder))
+        mount.args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"]).arg(folder.path());
+        mount.output().is_ok_and(|output| output.status.success()).then(|| Self(folder))
     }
 }
 
 impl Drop for TinyDisk {
     fn drop(&mut self) {
-        drop(
-            std::process::Command::new("umount")
-                .arg(self.0.path())
-                .output(),
-        );
+        drop(std::process::Command::new("umount").arg(self.0.path()).output());
     }
 }
 
@@ -224,10 +181,7 @@ fn a_full_disk_keeps_the_old_file_and_no_temporary_one() {
     let path = folder.join("agent.json");
     write(&path, b"old").unwrap();
     let error = write(&path, &vec![b'x'; 256 * 1024]).unwrap_err();
-    assert!(
-        matches!(&error, WriteError::Write { source, .. } if source.kind() == io::ErrorKind::StorageFull),
-        "{error}"
-    );
+    assert!(matches!(&error, WriteError::Write { source, .. } if source.kind() == io::ErrorKind::StorageFull), "{error}");
     assert_eq!(fs::read(&path).unwrap(), b"old");
     assert_eq!(names(folder), ["agent.json"]);
 

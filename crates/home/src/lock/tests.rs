@@ -22,21 +22,12 @@ fn the_record_is_golden() {
     holder.pid = 12;
     let mut lock = HomeLock::acquire(&path, holder, Duration::ZERO).unwrap();
     let common = r#"{"pid":12,"startedAt":"1970-01-01T00:00:00.000Z","executable":"/usr/bin/wolli","version":"0.1.0","draining":"#;
-    assert_eq!(
-        fs::read_to_string(&path).unwrap(),
-        format!("{common}false}}\n")
-    );
+    assert_eq!(fs::read_to_string(&path).unwrap(), format!("{common}false}}\n"));
     lock.set_socket(Some("/run/w.sock".to_owned())).unwrap();
     lock.set_draining().unwrap();
-    assert_eq!(
-        fs::read_to_string(&path).unwrap(),
-        format!("{common}true,\"socket\":\"/run/w.sock\"}}\n")
-    );
+    assert_eq!(fs::read_to_string(&path).unwrap(), format!("{common}true,\"socket\":\"/run/w.sock\"}}\n"));
     lock.set_socket(None).unwrap();
-    assert_eq!(
-        fs::read_to_string(&path).unwrap(),
-        format!("{common}true}}\n")
-    );
+    assert_eq!(fs::read_to_string(&path).unwrap(), format!("{common}true}}\n"));
     let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&path).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
 }
@@ -72,12 +63,7 @@ fn records_of_the_dead_and_of_strangers_are_taken_over_at_once() {
     for pid in [dead, 1, std::process::id()] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("daemon.lock");
-        let left = Holder {
-            pid,
-            started_at: "2020-01-01T00:00:00.000Z".to_owned(),
-            draining: pid == 1,
-            ..us()
-        };
+        let left = Holder { pid, started_at: "2020-01-01T00:00:00.000Z".to_owned(), draining: pid == 1, ..us() };
         fs::write(&path, serde_json::to_string_pretty(&left).unwrap()).unwrap();
         assert!(holder(&path).unwrap().is_none());
         let lock = take(&path).unwrap();
@@ -88,16 +74,7 @@ fn records_of_the_dead_and_of_strangers_are_taken_over_at_once() {
 
 #[test]
 fn any_content_can_be_taken_over() {
-    for content in [
-        &b""[..],
-        b"\0\0\0\0",
-        b"{",
-        b"null",
-        b"[]",
-        b"\xff\xfe",
-        b"{\"pid\": -1}",
-        &[b'['; 200_000],
-    ] {
+    for content in [&b""[..], b"\0\0\0\0", b"{", b"null", b"[]", b"\xff\xfe", b"{\"pid\": -1}", &[b'['; 200_000]] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("daemon.lock");
         fs::write(&path, content).unwrap();
@@ -114,12 +91,7 @@ fn a_holder_without_a_record_is_reported_as_such() {
     let lock = take(&path).unwrap();
     fs::write(&path, "").unwrap();
     assert_eq!(holder(&path).unwrap(), Some(None));
-    assert!(
-        take(&path)
-            .unwrap_err()
-            .to_string()
-            .ends_with("is held by a process that left no record")
-    );
+    assert!(take(&path).unwrap_err().to_string().ends_with("is held by a process that left no record"));
     drop(lock);
 }
 
@@ -127,10 +99,7 @@ fn a_holder_without_a_record_is_reported_as_such() {
 fn the_lock_dies_with_its_holder() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("daemon.lock");
-    let mut child = child::command("lock::tests::holds", path.to_str().unwrap())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = child::command("lock::tests::holds", path.to_str().unwrap()).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap().contains("held")));
     let found = holder(&path).unwrap().unwrap().unwrap();
@@ -197,13 +166,8 @@ fn looking_does_not_make_a_start_fail() {
 #[test]
 fn a_home_that_is_gone_cannot_be_locked() {
     let folder = tempfile::tempdir().unwrap();
-    let error = take(&folder.path().join("gone/daemon.lock"))
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.starts_with("cannot lock ") && error.contains("gone/daemon.lock"),
-        "{error}"
-    );
+    let error = take(&folder.path().join("gone/daemon.lock")).unwrap_err().to_string();
+    assert!(error.starts_with("cannot lock ") && error.contains("gone/daemon.lock"), "{error}");
 }
 
 #[test]
@@ -212,8 +176,5 @@ fn two_spellings_are_one_lock() {
     fs::create_dir(folder.path().join("real")).unwrap();
     std::os::unix::fs::symlink("real", folder.path().join("link")).unwrap();
     let _first = take(&folder.path().join("real/daemon.lock")).unwrap();
-    assert!(matches!(
-        take(&folder.path().join("link/daemon.lock")),
-        Err(LockError::Held { .. })
-    ));
+    assert!(matches!(take(&folder.path().join("link/daemon.lock")), Err(LockError::Held { .. })));
 }

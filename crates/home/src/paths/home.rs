@@ -45,10 +45,7 @@ impl Root {
 
     /// The home of the agent of that name, whether there is one or not.
     pub fn agent(&self, name: &AgentName) -> AgentHome {
-        AgentHome {
-            name: name.clone(),
-            path: self.agents().join(name.as_str()),
-        }
+        AgentHome { name: name.clone(), path: self.agents().join(name.as_str()) }
     }
 
     /// Guards the making of agents, so that no two get one port. Its name is no agent's name.

@@ -11,9 +11,7 @@ pub struct AgentName(String);
 
 /// The text is not an agent's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "Invalid agent name \"{0}\". Use lowercase letters, digits, and hyphens (must start with a letter or digit)."
-)]
+#[error("Invalid agent name \"{0}\". Use lowercase letters, digits, and hyphens (must start with a letter or digit).")]
 pub struct InvalidAgentName(pub String);
 
 impl AgentName {
@@ -52,10 +50,7 @@ mod tests {
         for good in ["a", "0", "scribe", "a-b", "a--", "7-of-9"] {
             assert_eq!(good.parse::<AgentName>().unwrap().as_str(), good);
         }
-        for bad in [
-            "", "-a", "A", "aB", "a_b", "a.b", ".", "..", "../x", "a/b", "a/../b", "/a", "a\0",
-            "a\n", "ä", "a b", "~",
-        ] {
+        for bad in ["", "-a", "A", "aB", "a_b", "a.b", ".", "..", "../x", "a/b", "a/../b", "/a", "a\0", "a\n", "ä", "a b", "~"] {
             assert!(bad.parse::<AgentName>().is_err(), "{bad:?}");
         }
     }

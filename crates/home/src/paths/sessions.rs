@@ -38,10 +38,7 @@ mod tests {
     #[test]
     fn known_names() {
         for (path, name) in [
-            (
-                "/home/u/.wolli/agents/scribe/workspace",
-                "--home-u-.wolli-agents-scribe-workspace--",
-            ),
+            ("/home/u/.wolli/agents/scribe/workspace", "--home-u-.wolli-agents-scribe-workspace--"),
             ("/", "----"),
             ("//a", "---a--"),
             ("\\a\\b", "--a-b--"),
@@ -54,8 +51,7 @@ mod tests {
 
     #[test]
     fn long_paths_are_shortened_and_stay_apart() {
-        let long =
-            |end: &str| session_folder_name(Path::new(&format!("/{}{end}", "ä/".repeat(200))));
+        let long = |end: &str| session_folder_name(Path::new(&format!("/{}{end}", "ä/".repeat(200))));
         assert_ne!(long("a"), long("b"));
         assert!(long("a").len() <= NAME_MAX_BYTES);
         assert!(long("a").starts_with("--ä-ä-") && long("a").ends_with("--"));

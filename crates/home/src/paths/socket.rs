@@ -29,48 +29,27 @@ pub struct SocketPathTooLong {
 
 /// `<runtime dir>/wolli-<uid>/<name>-<hash of the home>.sock`. What is too long is tried, in this order, with the root's `run`
 /// folder in place of the runtime folder, then with the hash alone in both.
-pub fn socket_path(
-    runtime_folder: Option<&Path>,
-    root: &Root,
-    home: &AgentHome,
-) -> Result<PathBuf, SocketPathTooLong> {
-    let real = home
-        .path()
-        .canonicalize()
-        .unwrap_or_else(|_| home.path().to_owned());
+pub fn socket_path(runtime_folder: Option<&Path>, root: &Root, home: &AgentHome) -> Result<PathBuf, SocketPathTooLong> {
+    let real = home.path().canonicalize().unwrap_or_else(|_| home.path().to_owned());
     let hash = hex(digest::digest(&digest::SHA256, real.as_os_str().as_bytes()).as_ref());
-    let folders = runtime_folder
-        .map(Path::to_owned)
-        .into_iter()
-        .chain([root.run()]);
-    let folders: Vec<PathBuf> = folders
-        .map(|folder| folder.join(format!("wolli-{}", rustix::process::getuid().as_raw())))
-        .collect();
+    let folders = runtime_folder.map(Path::to_owned).into_iter().chain([root.run()]);
+    let folders: Vec<PathBuf> = folders.map(|folder| folder.join(format!("wolli-{}", rustix::process::getuid().as_raw()))).collect();
 
     let mut shortest: Option<PathBuf> = None;
-    for file in [
-        format!("{}-{}.sock", home.name(), &hash[..16]),
-        format!("{}.sock", &hash[..16]),
-    ] {
+    for file in [format!("{}-{}.sock", home.name(), &hash[..16]), format!("{}.sock", &hash[..16])] {
         for folder in &folders {
             let path = folder.join(&file);
             let bytes = path.as_os_str().len();
             if bytes <= SOCKET_PATH_MAX_BYTES {
                 return Ok(path);
             }
-            if shortest
-                .as_ref()
-                .is_none_or(|known| bytes < known.as_os_str().len())
-            {
+            if shortest.as_ref().is_none_or(|known| bytes < known.as_os_str().len()) {
                 shortest = Some(path);
             }
         }
     }
     let path = shortest.unwrap_or_default();
-    Err(SocketPathTooLong {
-        bytes: path.as_os_str().len(),
-        path,
-    })
+    Err(SocketPathTooLong { bytes: path.as_os_str().len(), path })
 }
 
 #[cfg(test)]
@@ -80,24 +59,17 @@ mod tests {
     fn path(runtime: Option<&str>, root: &str, name: &str) -> Result<String, SocketPathTooLong> {
         let root = Root::new(root);
         let home = root.agent(&name.parse().unwrap());
-        socket_path(runtime.map(Path::new), &root, &home)
-            .map(|path| path.to_str().unwrap().to_owned())
+        socket_path(runtime.map(Path::new), &root, &home).map(|path| path.to_str().unwrap().to_owned())
     }
 
     #[test]
     fn places() {
         let user = format!("wolli-{}", rustix::process::getuid().as_raw());
         let first = path(Some("/run/user/1000"), "/h/.wolli", "scribe").unwrap();
-        assert!(
-            first.starts_with(&format!("/run/user/1000/{user}/scribe-")),
-            "{first}"
-        );
+        assert!(first.starts_with(&format!("/run/user/1000/{user}/scribe-")), "{first}");
         assert!(first.ends_with(".sock"));
         let second = path(None, "/h/.wolli", "scribe").unwrap();
-        assert!(
-            second.starts_with(&format!("/h/.wolli/run/{user}/scribe-")),
-            "{second}"
-        );
+        assert!(second.starts_with(&format!("/h/.wolli/run/{user}/scribe-")), "{second}");
     }
 
     #[test]
@@ -114,17 +86,10 @@ mod tests {
 
         let long_name = "n".repeat(80);
         let hashed = path(Some("/run"), "/h", &long_name).unwrap();
-        assert!(
-            hashed.starts_with("/run/wolli-") && !hashed.contains("nn"),
-            "{hashed}"
-        );
+        assert!(hashed.starts_with("/run/wolli-") && !hashed.contains("nn"), "{hashed}");
 
         for length in 0..120 {
-            match path(
-                Some(&format!("/{}", "r".repeat(length))),
-                &format!("/{}", "h".repeat(length)),
-                "scribe",
-            ) {
+            match path(Some(&format!("/{}", "r".repeat(length))), &format!("/{}", "h".repeat(length)), "scribe") {
                 Ok(path) => assert!(path.len() <= SOCKET_PATH_MAX_BYTES),
                 Err(e) => {
                     assert!(e.bytes > SOCKET_PATH_MAX_BYTES && e.bytes == e.path.as_os_str().len())
@@ -135,18 +100,9 @@ mod tests {
 
     #[test]
     fn impossible_lengths_are_an_error_that_says_what_to_do() {
-        let error = path(
-            Some(&format!("/{}", "r".repeat(95))),
-            &format!("/{}", "h".repeat(120)),
-            "x",
-        )
-        .unwrap_err();
+        let error = path(Some(&format!("/{}", "r".repeat(95))), &format!("/{}", "h".repeat(120)), "x").unwrap_err();
         let text = error.to_string();
-        assert!(
-            text.contains("100 is the limit: /rrr")
-                && text.contains("shorter XDG_RUNTIME_DIR or WOLLI_HOME"),
-            "{text}"
-        );
+        assert!(text.contains("100 is the limit: /rrr") && text.contains("shorter XDG_RUNTIME_DIR or WOLLI_HOME"), "{text}");
     }
 
     #[test]
@@ -154,14 +110,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("real/agents/x")).unwrap();
         std::os::unix::fs::symlink("real", folder.path().join("link")).unwrap();
-        let of = |root: &str| {
-            path(
-                Some("/run"),
-                folder.path().join(root).to_str().unwrap(),
-                "x",
-            )
-            .unwrap()
-        };
+        let of = |root: &str| path(Some("/run"), folder.path().join(root).to_str().unwrap(), "x").unwrap();
         assert_eq!(of("real"), of("link"));
     }
 }
