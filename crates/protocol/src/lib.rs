@@ -13,6 +13,7 @@ pub mod model;
 pub mod number;
 pub mod partial_json;
 pub mod resource;
+pub mod sse;
 pub mod state;
 pub mod text;
 pub mod time;
