@@ -11,6 +11,7 @@ pub mod ids;
 pub mod message;
 pub mod model;
 pub mod number;
+pub mod output_tail;
 pub mod partial_json;
 pub mod resource;
 pub mod sse;
