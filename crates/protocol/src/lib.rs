@@ -13,6 +13,7 @@ pub mod model;
 pub mod number;
 pub mod output_tail;
 pub mod partial_json;
+pub mod reduce;
 pub mod resource;
 pub mod sse;
 pub mod state;
