@@ -6,9 +6,15 @@ use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::Duration;
+
+use crate::pause::Patience;
 
 /// Far more than any configuration file needs, and too little to hurt.
 pub(crate) const FILE_MAX_BYTES: u64 = 16 * 1024 * 1024;
+
+/// Many times what writing a small file in place takes.
+const SETTLING: Duration = Duration::from_millis(50);
 
 /// The content of a regular file; `None` if there is none.
 pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
@@ -29,6 +35,26 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 16 MiB"));
     }
     Ok(Some(content))
+}
+
+/// A file that was looked at until it parsed or stood still.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Settled<T> {
+    pub(crate) content: Vec<u8>,
+    pub(crate) parsed: Result<T, String>,
+}
+
+/// The content and what `parse` makes of it. Since wolli 0.0.2 rewrites files in place, content that does not parse may be half of a
+/// write: it is looked at again for a moment before it counts.
+pub(crate) fn read_settled<T>(path: &Path, parse: impl Fn(&[u8]) -> Result<T, String>) -> io::Result<Option<Settled<T>>> {
+    let mut settling = Patience::new(SETTLING);
+    loop {
+        let Some(content) = read(path)? else { return Ok(None) };
+        let parsed = parse(&content);
+        if parsed.is_ok() || !settling.pause() {
+            return Ok(Some(Settled { content, parsed }));
+        }
+    }
 }
 
 /// Whether nothing was ever written, or a crash left zeros: there is nothing to lose in such a file.
@@ -54,6 +80,25 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, path("pipe"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
         assert!(read(&path("pipe")).unwrap_err().to_string().contains("not a regular file"));
         assert!(read(Path::new("/dev/zero")).is_err());
+    }
+
+    #[test]
+    fn half_of_a_write_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        std::fs::write(&path, "half").unwrap();
+        let parse = |content: &[u8]| {
+            if content == b"half" {
+                // The writer goes on.
+                std::fs::write(&path, "whole").unwrap();
+                return Err("half".to_owned());
+            }
+            Ok(content.len())
+        };
+        assert_eq!(read_settled(&path, parse).unwrap().unwrap(), Settled { content: b"whole".to_vec(), parsed: Ok(5) });
+        let never = |_: &[u8]| Err::<(), _>("no".to_owned());
+        assert_eq!(read_settled(&path, never).unwrap().unwrap().parsed, Err("no".to_owned()));
+        assert!(read_settled(&folder.path().join("absent"), never).unwrap().is_none());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use wolli_protocol::model::ThinkingLevel;
 
 use crate::atomic::{self, WriteError, parent};
 use crate::filelock::{CHANGE_WAIT, FileLock, FileLockError};
-use crate::reading::{self, is_blank};
+use crate::reading::{self, Settled, is_blank};
 
 #[cfg(test)]
 mod tests;
@@ -134,15 +134,16 @@ pub fn merge(shared: &Map<String, Value>, agent: Option<&Map<String, Value>>) ->
 
 /// Reads the shared tier; absent and blank files are empty, and broken ones an error, to be shown while `{}` is used.
 pub fn read_shared(path: &Path) -> Result<Map<String, Value>, SettingsError> {
-    let content = |problem: String| SettingsError::Content { path: path.to_owned(), problem };
-    match reading::read(path) {
+    let parse = |text: &[u8]| match serde_json::from_slice(text) {
+        Ok(Value::Object(settings)) => Ok(settings),
+        Ok(_) => Err("it is another JSON value".to_owned()),
+        Err(e) => Err(e.to_string()),
+    };
+    match reading::read_settled(path, parse) {
         Ok(None) => Ok(Map::new()),
-        Ok(Some(text)) if is_blank(&text) => Ok(Map::new()),
-        Ok(Some(text)) => match serde_json::from_slice(&text) {
-            Ok(Value::Object(settings)) => Ok(settings),
-            Ok(_) => Err(content("it is another JSON value".to_owned())),
-            Err(e) => Err(content(e.to_string())),
-        },
+        Ok(Some(Settled { parsed: Ok(settings), .. })) => Ok(settings),
+        Ok(Some(Settled { content, .. })) if is_blank(&content) => Ok(Map::new()),
+        Ok(Some(Settled { parsed: Err(problem), .. })) => Err(SettingsError::Content { path: path.to_owned(), problem }),
         Err(source) => Err(SettingsError::Read { path: path.to_owned(), source }),
     }
 }

@@ -12,7 +12,7 @@ use crate::atomic::{self, WriteError};
 use crate::filelock::{CHANGE_WAIT, FileLock, FileLockError};
 use crate::lock::LockError;
 use crate::paths::{AgentHome, AgentName, InvalidAgentName};
-use crate::reading::{self, is_blank};
+use crate::reading::{self, Settled, is_blank};
 use crate::token::NoRandomness;
 
 /// Damaged files kept beside `agent.json`; the newest takes the place of the last one when all are used.
@@ -142,14 +142,12 @@ pub(super) fn write(home: &AgentHome, document: &AgentDocument, warnings: &mut V
 /// The document, and the text of `agent.json` if that is where it came from.
 fn read(home: &AgentHome) -> Result<(Option<Vec<u8>>, Loaded), AgentError> {
     let path = home.config_json();
-    let problems = match reading::read(&path) {
+    let problems = match reading::read_settled(&path, AgentDocument::parse) {
         Ok(None) => return Err(missing(home)),
-        Ok(Some(text)) => match AgentDocument::parse(&text) {
-            Ok(document) => {
-                return Ok((Some(text), Loaded { document, warnings: Vec::new() }));
-            }
-            Err(problems) => problems,
-        },
+        Ok(Some(Settled { content, parsed: Ok(document) })) => {
+            return Ok((Some(content), Loaded { document, warnings: Vec::new() }));
+        }
+        Ok(Some(Settled { parsed: Err(problems), .. })) => problems,
         Err(source) => {
             return Err(AgentError::Io { action: "read", path, source });
         }

@@ -79,15 +79,16 @@ impl MapFile {
         Some(Stamp { modified: found.modified().ok(), bytes: found.len(), inode: found.ino() })
     }
 
-    /// The map as it is; the initial one if the file is absent or blank. Takes the lock only if the file is torn, for wolli 0.0.2
-    /// may be in the middle of writing it.
+    /// The map as it is; the initial one if the file is absent or blank. Takes the lock only if the file is blank or torn, for wolli
+    /// 0.0.2 may be in the middle of writing it.
     pub fn read(&self) -> Result<Map<String, Value>, MapFileError> {
-        match self.read_as_it_is() {
-            Err(MapFileError::Content { .. }) => {
+        match self.parse()? {
+            Found::Map(map) => Ok(map),
+            Found::Nothing => Ok(self.initial.clone()),
+            Found::Blank | Found::Other(_) => {
                 let _lock = LockFolder::acquire(&self.path, LOCK_WAIT)?;
-                self.read_as_it_is()
+                self.read_under_lock()
             }
-            read => read,
         }
     }
 
@@ -113,23 +114,38 @@ impl MapFile {
     /// Reads the map and keeps the lock, for changes that need more than a moment, such as the refresh of a token.
     pub fn lock(&self, limit: Duration) -> Result<LockedMap, MapFileError> {
         let lock = LockFolder::acquire(&self.path, limit)?;
-        let map = self.read_as_it_is()?;
+        let map = self.read_under_lock()?;
         Ok(LockedMap { map, path: self.path.clone(), lock })
     }
 
-    fn read_as_it_is(&self) -> Result<Map<String, Value>, MapFileError> {
-        let content = |problem: String| MapFileError::Content { path: self.path.clone(), problem };
-        match reading::read(&self.path) {
-            Ok(None) => Ok(self.initial.clone()),
-            Ok(Some(text)) if is_blank(&text) => Ok(self.initial.clone()),
-            Ok(Some(text)) => match serde_json::from_slice(&text) {
-                Ok(Value::Object(map)) => Ok(map),
-                Ok(_) => Err(content("it is another JSON value".to_owned())),
-                Err(e) => Err(content(e.to_string())),
-            },
-            Err(source) => Err(MapFileError::Read { path: self.path.clone(), source }),
+    fn read_under_lock(&self) -> Result<Map<String, Value>, MapFileError> {
+        match self.parse()? {
+            Found::Map(map) => Ok(map),
+            Found::Nothing | Found::Blank => Ok(self.initial.clone()),
+            Found::Other(problem) => Err(MapFileError::Content { path: self.path.clone(), problem }),
         }
     }
+
+    fn parse(&self) -> Result<Found, MapFileError> {
+        let read = reading::read(&self.path).map_err(|source| MapFileError::Read { path: self.path.clone(), source })?;
+        Ok(match read {
+            None => Found::Nothing,
+            Some(text) if is_blank(&text) => Found::Blank,
+            Some(text) => match serde_json::from_slice(&text) {
+                Ok(Value::Object(map)) => Found::Map(map),
+                Ok(_) => Found::Other("it is another JSON value".to_owned()),
+                Err(e) => Found::Other(e.to_string()),
+            },
+        })
+    }
+}
+
+/// What is in a file.
+enum Found {
+    Nothing,
+    Blank,
+    Map(Map<String, Value>),
+    Other(String),
 }
 
 /// A map whose file is locked until this is dropped.

@@ -192,23 +192,25 @@ fn changes() {
 }
 
 #[test]
-fn a_torn_file_is_read_again_when_its_writer_is_done() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = MapFile::new(folder.path().join("auth.json"));
-    // wolli 0.0.2 in the middle of a write.
-    let theirs = folder.path().join("auth.json.lock");
-    fs::create_dir(&theirs).unwrap();
-    fs::write(file.path(), "{\"a\":").unwrap();
-    let (started, starts) = sync_channel(1);
-    let read = std::thread::scope(|scope| {
-        let reader = scope.spawn(|| {
-            started.send(()).unwrap();
-            file.read()
+fn a_torn_or_empty_file_is_read_again_when_its_writer_is_done() {
+    for half in ["", "{\"a\":"] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = MapFile::new(folder.path().join("auth.json"));
+        // wolli 0.0.2 in the middle of a write.
+        let theirs = folder.path().join("auth.json.lock");
+        fs::create_dir(&theirs).unwrap();
+        fs::write(file.path(), half).unwrap();
+        let (started, starts) = sync_channel(1);
+        let read = std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                started.send(()).unwrap();
+                file.read()
+            });
+            starts.recv().unwrap();
+            fs::write(file.path(), "{\"a\": 1}").unwrap();
+            fs::remove_dir(&theirs).unwrap();
+            reader.join().unwrap()
         });
-        starts.recv().unwrap();
-        fs::write(file.path(), "{\"a\": 1}").unwrap();
-        fs::remove_dir(&theirs).unwrap();
-        reader.join().unwrap()
-    });
-    assert_eq!(read.unwrap(), object(json!({"a": 1})));
+        assert_eq!(read.unwrap(), object(json!({"a": 1})));
+    }
 }
