@@ -8,7 +8,7 @@
 //! - after `Ok` the new content survives power loss. [`WriteError::Folder`] means: new content is in place, but may not survive it.
 //!
 //! Files are 0600 and new folders 0700, set explicitly and not left to the umask. A target that is a symbolic link stays one: the
-//! file that it points to is replaced. Hard links to the old content are not followed. Not here: locks.
+//! file that it points to is replaced (but see [`replace`]). Hard links to the old content are not followed. Not here: locks.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};
@@ -64,29 +64,35 @@ enum Step {
 
 /// Replaces the content of `path` by `content`, atomically and durably, with mode 0600.
 pub fn write(path: &Path, content: &[u8]) -> Result<(), WriteError> {
-    write_in_steps(path, content, FILE_MODE, &mut |_| Ok(()))
+    let target = follow_links(path).map_err(|source| WriteError::Write { path: path.to_owned(), source })?;
+    write_in_steps(&target, content, &mut |_| Ok(()))
 }
 
-fn write_in_steps(path: &Path, content: &[u8], mode: u32, before: &mut dyn FnMut(Step) -> io::Result<()>) -> Result<(), WriteError> {
+/// Like [`write()`], but a symbolic link at `path` is itself replaced and never followed. For files in folders in which tools of the
+/// agent write: a link that a tool made must not lead a write of ours out of the home.
+pub fn replace(path: &Path, content: &[u8]) -> Result<(), WriteError> {
+    write_in_steps(path, content, &mut |_| Ok(()))
+}
+
+fn write_in_steps(path: &Path, content: &[u8], before: &mut dyn FnMut(Step) -> io::Result<()>) -> Result<(), WriteError> {
     let failed = |source| WriteError::Write { path: path.to_owned(), source };
-    let target = follow_links(path).map_err(failed)?;
-    let folder = parent(&target);
+    let folder = parent(path);
 
     let filled = (|| {
         before(Step::Create)?;
         let mut temporary = tempfile::Builder::new()
             .prefix(TEMPORARY_PREFIX)
             .suffix(TEMPORARY_SUFFIX)
-            .permissions(Permissions::from_mode(mode))
+            .permissions(Permissions::from_mode(FILE_MODE))
             .tempfile_in(folder)?;
         before(Step::Fill)?;
-        temporary.as_file().set_permissions(Permissions::from_mode(mode))?;
+        temporary.as_file().set_permissions(Permissions::from_mode(FILE_MODE))?;
         temporary.write_all(content)?;
         before(Step::Sync)?;
         temporary.as_file().sync_all()?;
         before(Step::Rename)?;
         // A failed rename gives the temporary file back, and dropping it removes it.
-        temporary.persist(&target).map_err(|e| e.error)?;
+        temporary.persist(path).map_err(|e| e.error)?;
         Ok(())
     })();
     filled.map_err(failed)?;

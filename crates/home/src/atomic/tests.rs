@@ -53,7 +53,7 @@ fn a_failure_at_any_step_leaves_the_old_file_and_nothing_else() {
         let path = folder.path().join("a");
         write(&path, b"old").unwrap();
         let mut reached = false;
-        let result = write_in_steps(&path, b"new", FILE_MODE, &mut |step| {
+        let result = write_in_steps(&path, b"new", &mut |step| {
             if step == failing {
                 reached = true;
                 return Err(io::ErrorKind::StorageFull.into());
@@ -112,7 +112,7 @@ fn crashes() {
         }
         Ok(())
     };
-    write_in_steps(Path::new(path), b"new", FILE_MODE, &mut { killed }).unwrap();
+    write_in_steps(Path::new(path), b"new", &mut { killed }).unwrap();
 }
 
 #[test]
@@ -130,6 +130,10 @@ fn a_link_stays_a_link() {
     symlink("there/absent", path("dangling")).unwrap();
     write(&path("dangling"), b"made").unwrap();
     assert_eq!(fs::read(path("there/absent")).unwrap(), b"made");
+
+    replace(&path("one"), b"here").unwrap();
+    assert!(fs::symlink_metadata(path("one")).unwrap().is_file());
+    assert_eq!(fs::read(path("there/file")).unwrap(), b"new");
 
     symlink("round", path("round")).unwrap();
     assert!(write(&path("round"), b"x").unwrap_err().to_string().contains("too many symbolic links"));
