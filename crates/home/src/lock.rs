@@ -53,7 +53,7 @@ impl Holder {
     pub fn this_process(executable: &Path, version: &str, now: SystemTime) -> Self {
         Self {
             pid: std::process::id(),
-            started_at: crate::agent::iso_time(now),
+            started_at: crate::clock::iso_time(now),
             executable: executable.to_string_lossy().into_owned(),
             version: version.to_owned(),
             draining: false,

@@ -7,10 +7,11 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
 
-use super::document::{AgentDocument, iso_time};
+use super::document::AgentDocument;
 use super::file::{AgentError, Loaded, io_error, write};
 use super::port;
 use crate::atomic;
+use crate::clock::iso_time;
 use crate::filelock::{CHANGE_WAIT, FileLock};
 use crate::paths::{AgentHome, AgentName, Root};
 use crate::token;

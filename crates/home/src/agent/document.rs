@@ -6,8 +6,8 @@ use std::fmt;
 use std::time::SystemTime;
 
 use serde_json::{Map, Value};
-use wolli_protocol::time::iso_from_millis;
 
+use crate::clock::iso_time;
 use crate::reading::is_blank;
 
 /// A valid `agent.json`.
@@ -148,12 +148,12 @@ impl AgentDocument {
                 }
             }
             Change::Plugins(plugins) => self.set_setting("plugins", plugins.into()),
-            Change::CompactionEnabled(enabled) => {
-                set(object_at(self.settings_mut(), "compaction"), "enabled", enabled.into());
-            }
-            Change::ClearOnShrink(clear) => {
-                set(object_at(self.settings_mut(), "terminal"), "clearOnShrink", clear.into());
-            }
+            Change::CompactionEnabled(enabled) => self.change_settings(|settings| {
+                change_at(settings, "compaction", |compaction| set(compaction, "enabled", enabled.into()));
+            }),
+            Change::ClearOnShrink(clear) => self.change_settings(|settings| {
+                change_at(settings, "terminal", |terminal| set(terminal, "clearOnShrink", clear.into()));
+            }),
         }
     }
 
@@ -166,11 +166,11 @@ impl AgentDocument {
     }
 
     fn set_setting(&mut self, key: &str, value: Value) {
-        set(self.settings_mut(), key, value);
+        self.change_settings(|settings| set(settings, key, value));
     }
 
-    fn settings_mut(&mut self) -> &mut Map<String, Value> {
-        object_at(&mut self.object, "settings")
+    fn change_settings(&mut self, change: impl FnOnce(&mut Map<String, Value>)) {
+        change_at(&mut self.object, "settings", change);
     }
 }
 
@@ -181,30 +181,22 @@ impl fmt::Debug for AgentDocument {
     }
 }
 
-/// The time as files carry it: ISO 8601, UTC, milliseconds. Times before 1970 become its start.
-pub fn iso_time(at: SystemTime) -> String {
-    let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    iso_from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
-}
-
 fn set(object: &mut Map<String, Value>, key: &str, value: Value) {
     object.insert(key.to_owned(), value);
 }
 
-/// The object below `key`; whatever else is there gives way to one.
-fn object_at<'a>(object: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
-    let place = object.entry(key).or_insert_with(|| Value::Object(Map::new()));
-    if !place.is_object() {
-        *place = Value::Object(Map::new());
-    }
-    match place {
-        Value::Object(inner) => inner,
-        _ => unreachable!("it was made an object above"),
-    }
+/// Changes the object below `key`, in its place; whatever else is there gives way to an object.
+fn change_at(object: &mut Map<String, Value>, key: &str, change: impl FnOnce(&mut Map<String, Value>)) {
+    let mut inner = match object.get_mut(key).map(Value::take) {
+        Some(Value::Object(inner)) => inner,
+        _ => Map::new(),
+    };
+    change(&mut inner);
+    set(object, key, Value::Object(inner));
 }
 
 /// JavaScript knows one kind of number: 33911.0 is a port too.
-fn as_port(value: &Value) -> Option<u16> {
+pub(super) fn as_port(value: &Value) -> Option<u16> {
     let number = value.as_f64()?;
     let port = number as u16;
     (port != 0 && f64::from(port) == number).then_some(port)

@@ -12,7 +12,7 @@ mod tests;
 
 pub use create::{NewAgent, create};
 pub use delete::delete;
-pub use document::{AgentDocument, Change, iso_time};
+pub use document::{AgentDocument, Change};
 pub use file::{AgentError, Loaded, load, update};
 pub use listing::{Listing, Unreadable, list};
 pub use port::{PORT_FIRST, PORT_LAST};

@@ -9,6 +9,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::Value;
 
+use super::document::as_port;
 use super::file::AgentError;
 use crate::paths::Root;
 use crate::reading;
@@ -49,8 +50,7 @@ pub(super) fn taken(root: &Root) -> HashSet<u16> {
         for file in ["agent.json", "agent.json.last-good"] {
             let content = reading::read(&entry.path().join(file)).ok().flatten();
             let value: Option<Value> = content.and_then(|content| serde_json::from_slice(&content).ok());
-            let port = value.as_ref().and_then(|value| value.get("port")).and_then(Value::as_u64);
-            ports.extend(port.and_then(|port| u16::try_from(port).ok()));
+            ports.extend(value.as_ref().and_then(|value| value.get("port")).and_then(as_port));
         }
     }
     ports

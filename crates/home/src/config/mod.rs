@@ -2,7 +2,7 @@
 //!
 //! Reading is strict: an unknown key or bad value is a diagnostic with file, line and what would be valid. The command line makes
 //! an error of it; the daemon starts all the same, with the key as if it were absent, and in `[approvals]` and `[security]` with the
-//! strictest value. Adding a section: a struct in [`schema`] and a row for each of its keys.
+//! strictest value. Adding a section: a struct in `schema` and a row for each of its keys in `keys`.
 
 mod diagnostic;
 mod keys;

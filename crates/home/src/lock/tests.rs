@@ -146,6 +146,20 @@ fn a_draining_holder_is_waited_for() {
 }
 
 #[test]
+fn of_many_that_start_at_once_one_wins() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("daemon.lock");
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| take(&path))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
+    for error in results.into_iter().filter_map(Result::err) {
+        assert!(matches!(error, LockError::Held { holder: Some(_), .. }), "{error}");
+    }
+}
+
+#[test]
 fn looking_does_not_make_a_start_fail() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("daemon.lock");

@@ -49,7 +49,7 @@ impl Root {
     }
 
     /// Guards the making of agents, so that no two get one port. Its name is no agent's name.
-    pub(crate) fn creation_lock(&self) -> PathBuf {
+    pub fn creation_lock(&self) -> PathBuf {
         self.agents().join(".create.lock")
     }
 }
