@@ -26,6 +26,7 @@ pub mod commented_json;
 pub mod config;
 pub mod environment;
 mod filelock;
+mod json;
 pub mod lock;
 pub mod lockdir;
 pub mod paths;

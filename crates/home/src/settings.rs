@@ -11,6 +11,7 @@ use wolli_protocol::model::ThinkingLevel;
 
 use crate::atomic::{self, WriteError, parent};
 use crate::filelock::{CHANGE_WAIT, FileLock, FileLockError};
+use crate::json;
 use crate::reading::{self, Settled, is_blank};
 
 #[cfg(test)]
@@ -134,12 +135,7 @@ pub fn merge(shared: &Map<String, Value>, agent: Option<&Map<String, Value>>) ->
 
 /// Reads the shared tier; absent and blank files are empty, and broken ones an error, to be shown while `{}` is used.
 pub fn read_shared(path: &Path) -> Result<Map<String, Value>, SettingsError> {
-    let parse = |text: &[u8]| match serde_json::from_slice(text) {
-        Ok(Value::Object(settings)) => Ok(settings),
-        Ok(_) => Err("it is another JSON value".to_owned()),
-        Err(e) => Err(e.to_string()),
-    };
-    match reading::read_settled(path, parse) {
+    match reading::read_settled(path, json::object) {
         Ok(None) => Ok(Map::new()),
         Ok(Some(Settled { parsed: Ok(settings), .. })) => Ok(settings),
         Ok(Some(Settled { content, .. })) if is_blank(&content) => Ok(Map::new()),

@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use serde_json::{Map, Value};
 
 use crate::clock::iso_time;
+use crate::json;
 use crate::reading::is_blank;
 
 /// A valid `agent.json`.
@@ -44,11 +45,7 @@ impl AgentDocument {
         if is_blank(content) {
             return Err("root: the file is blank".to_owned());
         }
-        match serde_json::from_slice(content) {
-            Ok(Value::Object(object)) => Self::check(object),
-            Ok(_) => Err("root: must be object".to_owned()),
-            Err(e) => Err(format!("root: {e}")),
-        }
+        json::object(content).map_err(|problem| format!("root: {problem}")).and_then(Self::check)
     }
 
     /// Checks the keys that must be there and their types.

@@ -7,10 +7,10 @@ use std::collections::HashSet;
 use std::net::{Ipv4Addr, TcpListener};
 
 use ring::rand::{SecureRandom, SystemRandom};
-use serde_json::Value;
 
 use super::document::as_port;
 use super::file::AgentError;
+use crate::json;
 use crate::paths::Root;
 use crate::reading;
 use crate::token::NoRandomness;
@@ -49,8 +49,8 @@ pub(super) fn taken(root: &Root) -> HashSet<u16> {
     for entry in std::fs::read_dir(root.agents()).into_iter().flatten().flatten() {
         for file in ["agent.json", "agent.json.last-good"] {
             let content = reading::read(&entry.path().join(file)).ok().flatten();
-            let value: Option<Value> = content.and_then(|content| serde_json::from_slice(&content).ok());
-            ports.extend(value.as_ref().and_then(|value| value.get("port")).and_then(as_port));
+            let object = content.and_then(|content| json::object(&content).ok());
+            ports.extend(object.as_ref().and_then(|object| object.get("port")).and_then(as_port));
         }
     }
     ports

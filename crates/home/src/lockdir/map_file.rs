@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use super::{LOCK_WAIT, LockFolder, LockFolderError};
 use crate::atomic::{self, WriteError};
+use crate::json;
 use crate::reading::{self, is_blank};
 
 /// Why a map was not read or changed.
@@ -131,10 +132,9 @@ impl MapFile {
         Ok(match read {
             None => Found::Nothing,
             Some(text) if is_blank(&text) => Found::Blank,
-            Some(text) => match serde_json::from_slice(&text) {
-                Ok(Value::Object(map)) => Found::Map(map),
-                Ok(_) => Found::Other("it is another JSON value".to_owned()),
-                Err(e) => Found::Other(e.to_string()),
+            Some(text) => match json::object(&text) {
+                Ok(map) => Found::Map(map),
+                Err(problem) => Found::Other(problem),
             },
         })
     }
