@@ -163,18 +163,32 @@ fn of_many_that_start_at_once_one_wins() {
 fn looking_does_not_make_a_start_fail() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("daemon.lock");
-    let done = std::sync::atomic::AtomicBool::new(false);
+    let looked_at = filelock::open(&path).unwrap();
+    looked_at.try_lock_shared().unwrap();
+    let (starting, starts) = sync_channel(1);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                holder(&path).unwrap();
-            }
+        let starter = scope.spawn(|| {
+            starting.send(()).unwrap();
+            take(&path)
         });
-        for _ in 0..50 {
-            drop(take(&path).unwrap());
-        }
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        starts.recv().unwrap();
+        // Far longer than a look takes, and far shorter than a start waits.
+        std::thread::park_timeout(Duration::from_millis(40));
+        drop(looked_at);
+        starter.join().unwrap().unwrap();
     });
+}
+
+#[test]
+fn a_lock_on_a_home_that_was_moved_away_does_not_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("daemon.lock");
+    let file = filelock::open(&path).unwrap();
+    assert!(is_at(&file, &path).unwrap());
+    fs::rename(&path, folder.path().join("moved")).unwrap();
+    assert!(!is_at(&file, &path).unwrap());
+    fs::write(&path, "").unwrap();
+    assert!(!is_at(&file, &path).unwrap());
 }
 
 #[test]
