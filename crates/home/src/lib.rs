@@ -37,3 +37,5 @@ pub mod token;
 
 #[cfg(test)]
 mod child;
+#[cfg(test)]
+mod tiny_disk;

@@ -9,6 +9,7 @@ use super::*;
 use crate::child;
 use crate::lock::{Holder, HomeLock};
 use crate::paths::{AgentHome, AgentName, Root};
+use crate::tiny_disk::TinyDisk;
 
 const GOLDEN: &str = r#"{
   "schemaVersion": 2,
@@ -25,10 +26,10 @@ const GOLDEN: &str = r#"{
   "aaa": null,
   "settings": {
     "defaultModel": "anthropic/claude-opus-4-8",
-    "later": 1.5,
     "enabledModels": [
       "a"
     ],
+    "later": 1.5,
     "defaultThinkingLevel": "high"
   }
 }
@@ -446,4 +447,23 @@ fn tokens_are_not_shown() {
     assert_eq!(document.public_object()["token"], "");
     let keys = |object: &serde_json::Map<String, Value>| object.keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(&document.public_object()), keys(document.object()));
+}
+
+#[test]
+fn a_full_disk_loses_no_agent_and_makes_none() {
+    let Some(disk) = TinyDisk::mount() else { return };
+    let root = Root::new(disk.path().join("root"));
+    let (home, made) = make(&root, "old");
+    disk.fill();
+    let error = update(&home, |document| document.apply(Change::Purpose("p".repeat(8000)))).unwrap_err();
+    assert!(matches!(error, AgentError::Write(_)), "{error}");
+    assert_eq!(load(&home).unwrap(), made);
+    assert!(create(&root, NewAgent { name: name("new"), model: None }, at(0)).is_err());
+    assert!(!root.agent(&name("new")).path().exists());
+    let listing = list(&root).unwrap();
+    assert_eq!((listing.agents.len(), listing.unreadable.len()), (1, 0));
+
+    fs::remove_file(disk.path().join("filler")).unwrap();
+    assert_eq!(update(&home, |document| document.apply(Change::Purpose("p".to_owned()))).unwrap().document.purpose(), "p");
+    make(&root, "new");
 }

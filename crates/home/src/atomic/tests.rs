@@ -2,6 +2,7 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 use crate::child;
+use crate::tiny_disk::TinyDisk;
 
 const STEPS: [Step; 5] = [Step::Create, Step::Fill, Step::Sync, Step::Rename, Step::SyncFolder];
 
@@ -157,43 +158,19 @@ fn a_target_that_is_a_folder_is_an_error_that_names_it() {
     assert!(names(folder.path()).is_empty());
 }
 
-/// A file system of 64 KiB, if this user may mount one.
-struct TinyDisk(tempfile::TempDir);
-
-impl TinyDisk {
-    fn mount() -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let mut mount = std::process::Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"]).arg(folder.path());
-        mount.output().is_ok_and(|output| output.status.success()).then(|| Self(folder))
-    }
-}
-
-impl Drop for TinyDisk {
-    fn drop(&mut self) {
-        drop(std::process::Command::new("umount").arg(self.0.path()).output());
-    }
-}
-
 #[test]
 fn a_full_disk_keeps_the_old_file_and_no_temporary_one() {
-    let Some(disk) = TinyDisk::mount() else {
-        eprintln!("skipped: mounting a tmpfs is not permitted here");
-        return;
-    };
-    let folder = disk.0.path();
-    let path = folder.join("agent.json");
+    let Some(disk) = TinyDisk::mount() else { return };
+    let path = disk.path().join("agent.json");
     write(&path, b"old").unwrap();
     let error = write(&path, &vec![b'x'; 256 * 1024]).unwrap_err();
     assert!(matches!(&error, WriteError::Write { source, .. } if source.kind() == io::ErrorKind::StorageFull), "{error}");
     assert_eq!(fs::read(&path).unwrap(), b"old");
-    assert_eq!(names(folder), ["agent.json"]);
+    assert_eq!(names(disk.path()), ["agent.json"]);
 
     // Also when it was full before, to the last byte.
-    let mut filler = File::create(folder.join("filler")).unwrap();
-    while filler.write_all(&[0; 512]).is_ok() {}
-    drop(filler);
+    disk.fill();
     assert!(write(&path, &[b'y'; 5000]).is_err());
     assert_eq!(fs::read(&path).unwrap(), b"old");
-    assert_eq!(names(folder), ["agent.json", "filler"]);
+    assert_eq!(names(disk.path()), ["agent.json", "filler"]);
 }

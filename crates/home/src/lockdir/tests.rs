@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::map_file::{MapFile, MapFileError};
 use super::*;
 use crate::child;
+use crate::tiny_disk::TinyDisk;
 
 const SHORT: Duration = Duration::from_millis(30);
 
@@ -213,4 +214,16 @@ fn a_torn_or_empty_file_is_read_again_when_its_writer_is_done() {
         });
         assert_eq!(read.unwrap(), object(json!({"a": 1})));
     }
+}
+
+#[test]
+fn a_full_disk_keeps_the_old_map() {
+    let Some(disk) = TinyDisk::mount() else { return };
+    let file = MapFile::new(disk.path().join("auth.json"));
+    file.update(|map| map.insert("a".to_owned(), json!(1))).unwrap();
+    disk.fill();
+    let error = file.update(|map| map.insert("b".to_owned(), json!("x".repeat(8000)))).unwrap_err();
+    assert!(matches!(error, MapFileError::Write(_)), "{error}");
+    assert_eq!(file.read().unwrap(), object(json!({"a": 1})));
+    assert!(!beside(file.path(), "", ".lock").exists());
 }
