@@ -168,7 +168,7 @@ impl Environment {
         self.raw("WOLLI_TELEMETRY").map(|value| value.to_str().is_some_and(is_affirmative))
     }
 
-    /// `WOLLI_OFFLINE`: no downloads of helpers and no updates of plugins.
+    /// `WOLLI_OFFLINE`: no downloads of programs and no updates of plugins.
     pub fn offline(&self) -> bool {
         self.text("WOLLI_OFFLINE").is_some_and(is_affirmative)
     }
