@@ -219,6 +219,15 @@ impl Resolver {
         }
     }
 
+    /// What `template` stands for as far as it is known without running anything.
+    #[must_use]
+    pub fn known(&self, template: &Template) -> Option<SecretString> {
+        match template {
+            Template::Command(command) => self.fresh(Instant::now()).get(command).map(|(_, value)| value.clone()),
+            Template::Text(parts) => self.text(parts).ok(),
+        }
+    }
+
     /// The text with its variables filled in, or the names that are missing, each once.
     fn text(&self, parts: &[Part]) -> Result<SecretString, Vec<String>> {
         let mut value = String::new();

@@ -157,6 +157,22 @@ impl Credentials {
         Ok(Some(key).filter(|key| !key.expose_secret().is_empty()))
     }
 
+    /// All keys that are known without running a command: given to the process, and stored in either tier.
+    #[must_use]
+    pub fn known_secrets(&self) -> Vec<SecretString> {
+        let mut secrets: Vec<_> = self.runtime_keys.values().cloned().collect();
+        for tier in Tier::IN_ORDER {
+            let stored = self.source.tier(tier);
+            for credential in stored.providers().filter_map(|provider| stored.get(provider)) {
+                match credential {
+                    Credential::ApiKey(template) => secrets.extend(self.resolver.known(template)),
+                    Credential::OAuth { access, .. } => secrets.push(access.clone()),
+                }
+            }
+        }
+        secrets
+    }
+
     fn locate<'a>(&'a self, provider: &str, places: KeyPlaces<'a>) -> Option<Located<'a>> {
         if let Some(key) = self.runtime_keys.get(provider) {
             return Some(Located::Runtime(key));

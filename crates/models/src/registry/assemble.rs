@@ -157,7 +157,10 @@ fn change(listed: &mut Listed, changes: OverrideEntry, slips: &mut Vec<String>) 
     }
     if let Some(prices) = changes.cost {
         model.cost = laid(model.cost, prices);
-        listed.pricing = Pricing::Known;
+        // The placeholders of a row without prices stay placeholders until both prices that always count are given.
+        if prices.input.is_some() && prices.output.is_some() {
+            listed.pricing = Pricing::Known;
+        }
     }
     if let Some(count) = changes.context_window.and_then(tokens) {
         model.context_window = count;

@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Providers that can be used have their default, but those whose rows depend on more than a key.
+    /// Providers that can be used have their default, but the one that asks its callers to name another program.
     #[test]
     fn every_usable_provider_has_its_default_row() {
         let catalogue = builtin();
@@ -196,7 +196,7 @@ mod tests {
             .filter(|row| !catalogue.models.iter().any(|listed| listed.model.provider == row.id && listed.model.id == row.default_model))
             .map(|row| row.id.as_str())
             .collect();
-        assert_eq!(without, ["github-copilot", "cloudflare-ai-gateway"]);
+        assert_eq!(without, ["github-copilot"]);
     }
 
     #[test]

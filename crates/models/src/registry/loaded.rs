@@ -224,6 +224,26 @@ impl Registry {
         all
     }
 
+    /// Values that must not appear in a tool's output, a session file or a log: every key that is known without running a
+    /// command, and headers whose name says that they carry one. Empty values and repeats are left out.
+    #[must_use]
+    pub fn known_secrets(&self) -> Vec<SecretString> {
+        let mut secrets = self.credentials.known_secrets();
+        let environment = self.resolver.environment();
+        let variables = self.providers.iter().flat_map(|row| &row.env);
+        secrets.extend(variables.filter_map(|name| environment.get(name)).map(SecretString::from));
+        for settings in self.settings.values() {
+            secrets.extend(settings.api_key.iter().filter_map(|template| self.resolver.known(template)));
+            let headers = settings.headers.iter().chain(settings.model_headers.values().flatten());
+            let secret = headers.filter(|(name, _)| is_secret_header(name));
+            secrets.extend(secret.filter_map(|(_, template)| self.resolver.known(template)));
+        }
+        secrets.sort_by(|left, right| left.expose_secret().cmp(right.expose_secret()));
+        secrets.dedup_by(|left, right| left.expose_secret() == right.expose_secret());
+        secrets.retain(|secret| !secret.expose_secret().is_empty());
+        secrets
+    }
+
     fn entry(&self, provider: &str, kind: &str) -> AuthSelectorProvider {
         AuthSelectorProvider { id: provider.to_owned(), name: self.display_name(provider).to_owned(), auth_type: kind.to_owned() }
     }
@@ -321,4 +341,10 @@ impl Registry {
         placed.base_url = url;
         Ok(placed)
     }
+}
+
+/// True if a header of this name usually carries a credential.
+fn is_secret_header(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["auth", "key", "token", "secret", "cookie", "password"].iter().any(|word| name.contains(word))
 }
