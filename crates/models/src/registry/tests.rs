@@ -204,6 +204,23 @@ async fn headers_that_cannot_be_made_or_sent() {
     }
 }
 
+/// A custom model takes nothing over from the row it replaces, not even what was laid on that row.
+#[tokio::test]
+async fn a_replaced_row_leaves_no_headers_behind() {
+    let text = r#"{"providers": {"groq": {
+        "apiKey": "k",
+        "modelOverrides": {"openai/gpt-oss-20b": {"headers": {"x-old": "1"}}, "openai/gpt-oss-120b": {"headers": {"x-kept": "1"}}},
+        "models": [{"id": "openai/gpt-oss-20b", "maxTokens": 1}, {"id": "openai/gpt-oss-20b", "maxTokens": 2, "headers": {"x-new": "2"}},
+            {"id": "openai/gpt-oss-20b", "maxTokens": 3}]
+    }}}"#;
+    let registry = Setup { models_json: Some(text), ..Setup::default() }.load();
+    assert_eq!(find(&registry, "groq/openai/gpt-oss-20b").max_tokens, 3);
+    assert_eq!(registry.models().len(), Setup::default().load().models().len());
+    let key = Some("k".to_owned());
+    assert_eq!(auth(&registry, "groq/openai/gpt-oss-20b").await, Ok((key.clone(), vec![])));
+    assert_eq!(auth(&registry, "groq/openai/gpt-oss-120b").await, Ok((key, pairs(&[("x-kept", "1")]))));
+}
+
 #[tokio::test]
 async fn attribution_gives_way_to_configured_headers() {
     let text = r#"{"providers": {"openrouter": {"apiKey": "k", "headers": {"http-referer": "https://mine.test"}}}}"#;
