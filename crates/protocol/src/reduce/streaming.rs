@@ -48,7 +48,9 @@ impl StreamingBlock {
 }
 
 impl StreamingMessage {
-    pub(super) fn begin(entry_id: Option<EntryId>, message: &AssistantMessage) -> Self {
+    /// An answer whose `message_start` was seen.
+    #[must_use]
+    pub fn begin(entry_id: Option<EntryId>, message: &AssistantMessage) -> Self {
         Self::from_snapshot(entry_id, message, &BTreeMap::new())
     }
 
@@ -79,7 +81,7 @@ impl StreamingMessage {
     }
 
     /// Takes in one step. In view `full` the message beside it brings what no step tells (usage, stop reason).
-    pub(super) fn apply(&mut self, step: &Step, message: Option<&AssistantMessage>) {
+    pub fn apply(&mut self, step: &Step, message: Option<&AssistantMessage>) {
         if let Some(message) = message {
             self.head.usage = message.usage;
             self.head.stop_reason = message.stop_reason;
