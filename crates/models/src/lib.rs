@@ -1,6 +1,22 @@
 //! Talking to model providers: which models exist, with which key a request goes out, and one stream of events from any of them.
 
 pub mod auth;
+pub mod client;
 pub mod credentials;
+pub mod echo;
+pub mod event;
+mod formats;
+mod headers;
 pub mod indirection;
+pub mod overflow;
+mod prepare;
 pub mod registry;
+mod repair;
+pub mod request;
+mod retry;
+pub mod stream;
+#[cfg(test)]
+mod testing;
+mod transport;
+
+pub use formats::SUPPORTED_APIS;

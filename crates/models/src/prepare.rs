@@ -1,0 +1,202 @@
+//! A stored history as the turns that any provider accepts.
+//!
+//! Every history is made sendable here, whatever is wrong with it: failed answers are left out, calls and results are
+//! paired, blank texts and empty messages vanish, images that cannot be sent become notes, thinking goes only to the model
+//! that thought it. Lone surrogates, which JavaScript must strip, cannot occur in a Rust string. The stored history is
+//! only borrowed, so it can never be changed here.
+//!
+//! Not here: the shape of a wire kind.
+
+mod images;
+mod pairing;
+mod roles;
+mod tools;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use wolli_protocol::message::{AssistantBlock, AssistantMessage, JsonObject, Message, UserBlock};
+use wolli_protocol::model::Model;
+
+pub(crate) use images::{ImageRule, REFUSED_NOTE};
+pub(crate) use tools::{ToolNames, WireTool, wire_tools};
+
+/// Result of a call whose real result is not in the history.
+pub(crate) const NO_RESULT: &str = "No result provided";
+/// Stands where a tool returned nothing: an empty result is refused by some providers and puzzles models.
+pub(crate) const NO_OUTPUT: &str = "(no output)";
+/// Opens a history that would begin with an answer, which no provider takes.
+pub(crate) const MISSING_START: &str = "(the beginning of the conversation is not available)";
+/// Closes a history that ends with an answer, which several models refuse to continue.
+pub(crate) const CONTINUE: &str = "(continue)";
+/// Stands for a request without anything in it.
+pub(crate) const EMPTY_REQUEST: &str = "(empty message)";
+
+/// What a person or a tool says.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Part<'a> {
+    /// Never blank.
+    Text(Cow<'a, str>),
+    Image {
+        mime_type: &'static str,
+        data: &'a str,
+    },
+}
+
+/// What a model said.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Said<'a> {
+    /// Never blank.
+    Text(&'a str),
+    /// Thinking of the target model itself.
+    Thinking {
+        text: &'a str,
+        signature: Option<&'a str>,
+    },
+    /// Thinking of the target model itself that only the provider can read.
+    Redacted {
+        data: &'a str,
+    },
+    Call {
+        id: String,
+        name: String,
+        arguments: &'a JsonObject,
+        thought_signature: Option<&'a str>,
+    },
+}
+
+/// One turn of the conversation. The first is `User`, the last is not `Assistant`, and the results of an assistant's calls
+/// follow it at once, in the order of the calls, one each.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Turn<'a> {
+    /// Never empty.
+    User(Vec<Part<'a>>),
+    /// Has text or a call.
+    Assistant(Vec<Said<'a>>),
+    /// Never empty.
+    Result { call_id: String, name: String, parts: Vec<Part<'a>>, is_error: bool },
+}
+
+/// What the target takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules<'a> {
+    pub(crate) model: &'a Model,
+    pub(crate) images: ImageRule,
+    /// Leave all thinking out, also as text: the provider refused it.
+    pub(crate) drop_thinking: bool,
+    /// The call id as the target can take it.
+    pub(crate) call_id: fn(&Model, &str) -> String,
+    /// Longest call id.
+    pub(crate) call_id_limit: usize,
+}
+
+/// The turns of a history, ready to be written for the target.
+pub(crate) fn turns<'a>(history: &'a [Arc<Message>], rules: &Rules<'_>) -> Vec<Turn<'a>> {
+    let kept: Vec<&'a Message> = history.iter().map(Arc::as_ref).filter(|message| !is_failure(message)).collect();
+    let answers = pairing::answers(&kept);
+    let mut ids = pairing::CallIds::new(rules.call_id_limit);
+    let mut turns = Vec::with_capacity(kept.len() + 2);
+    for (position, message) in kept.iter().enumerate() {
+        match message {
+            Message::Assistant(answer) => push_answer(&mut turns, answer, rules, &mut ids, |block| {
+                answers.get(&(position, block)).and_then(|result| kept.get(*result).copied())
+            }),
+            // Sent right behind its call; without one it is not sent at all.
+            Message::ToolResult(_) => {}
+            Message::User(_)
+            | Message::BashExecution(_)
+            | Message::Custom(_)
+            | Message::BranchSummary(_)
+            | Message::CompactionSummary(_) => {
+                let parts = roles::as_user(message, rules.images);
+                if !parts.is_empty() {
+                    turns.push(Turn::User(parts));
+                }
+            }
+        }
+    }
+    close(turns)
+}
+
+/// Adds an answer and the results of its calls.
+fn push_answer<'a>(
+    turns: &mut Vec<Turn<'a>>,
+    answer: &'a AssistantMessage,
+    rules: &Rules<'_>,
+    ids: &mut pairing::CallIds,
+    result_of: impl Fn(usize) -> Option<&'a Message>,
+) {
+    let own = answer.provider == rules.model.provider && answer.api == rules.model.api && answer.model == rules.model.id;
+    let mut said = Vec::with_capacity(answer.content.len());
+    let mut results = Vec::new();
+    for (block_index, block) in answer.content.iter().enumerate() {
+        match block {
+            AssistantBlock::Text(text) if text.text.trim().is_empty() => {}
+            AssistantBlock::Text(text) => said.push(Said::Text(&text.text)),
+            AssistantBlock::Thinking(_) if rules.drop_thinking => {}
+            AssistantBlock::Thinking(thinking) => {
+                let signature = thinking.thinking_signature.as_deref().filter(|signature| !signature.is_empty());
+                let blank = thinking.thinking.trim().is_empty();
+                if thinking.redacted == Some(true) {
+                    said.extend(signature.filter(|_| own).map(|data| Said::Redacted { data }));
+                } else if own && (signature.is_some() || !blank) {
+                    said.push(Said::Thinking { text: &thinking.thinking, signature });
+                } else if !blank {
+                    said.push(Said::Text(&thinking.thinking));
+                }
+            }
+            AssistantBlock::ToolCall(call) => {
+                let id = ids.assign((rules.call_id)(rules.model, &call.id));
+                let name = tools::wire_name(&call.name);
+                results.push(answer_to_call(&id, &name, result_of(block_index), rules));
+                let thought_signature = call.thought_signature.as_deref().filter(|_| own);
+                said.push(Said::Call { id, name, arguments: &call.arguments, thought_signature });
+            }
+        }
+    }
+    if said.iter().any(|block| matches!(block, Said::Text(_) | Said::Call { .. })) {
+        turns.push(Turn::Assistant(said));
+        turns.append(&mut results);
+    }
+}
+
+fn answer_to_call<'a>(id: &str, name: &str, result: Option<&'a Message>, rules: &Rules<'_>) -> Turn<'a> {
+    let (parts, is_error) = match result {
+        Some(Message::ToolResult(result)) => {
+            let parts = images::parts(&result.content, rules.images, images::Place::ToolResult);
+            (if parts.is_empty() { vec![Part::Text(NO_OUTPUT.into())] } else { parts }, result.is_error)
+        }
+        _ => (vec![Part::Text(NO_RESULT.into())], true),
+    };
+    Turn::Result { call_id: id.to_owned(), name: name.to_owned(), parts, is_error }
+}
+
+/// Puts notes where a history begins or ends in a way that providers refuse.
+fn close(mut turns: Vec<Turn<'_>>) -> Vec<Turn<'_>> {
+    let note = |text: &'static str| Turn::User(vec![Part::Text(text.into())]);
+    if turns.is_empty() {
+        return vec![note(EMPTY_REQUEST)];
+    }
+    if !matches!(turns.first(), Some(Turn::User(_))) {
+        turns.insert(0, note(MISSING_START));
+    }
+    if matches!(turns.last(), Some(Turn::Assistant(_))) {
+        turns.push(note(CONTINUE));
+    }
+    turns
+}
+
+fn is_failure(message: &Message) -> bool {
+    matches!(message, Message::Assistant(answer) if answer.stop_reason.is_failure())
+}
+
+/// Text parts of blocks, blank ones left out.
+fn text_part(block: &UserBlock) -> Option<Part<'_>> {
+    match block {
+        UserBlock::Text(text) if !text.text.trim().is_empty() => Some(Part::Text(Cow::Borrowed(&text.text))),
+        UserBlock::Text(_) | UserBlock::Image(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,544 @@
+//! One request as a state machine: send, read, fold, retry, repair, end.
+//!
+//! The reader's poll goes straight to the socket, so a byte is an event after one hop. Invariant: all state is in the
+//! struct, so a dropped `next` loses nothing; there is one `End`, and after the first step nothing is sent again.
+
+mod attempt;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use reqwest::Response;
+use secrecy::ExposeSecret;
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use wolli_protocol::event::AssistantMessageEvent;
+use wolli_protocol::message::{AssistantMessage, StopReason};
+use wolli_protocol::sse::Decoder;
+
+use crate::client::Shared;
+use crate::echo::{Advance, Echo};
+use crate::event::{ModelEvent, RetryNotice};
+use crate::formats::{Failure, Fed, Folder, Kind, error_in_body};
+use crate::repair::Repairs;
+use crate::request::ModelRequest;
+use crate::{retry, transport};
+use attempt::{Attempt, Refusal};
+
+/// Text of an answer that was cancelled.
+pub const ABORTED: &str = "Request was aborted";
+
+/// Largest single event of a provider. Whole images and encrypted thinking come as one event.
+const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
+/// How much of a body that is no stream of events is kept to say what went wrong.
+const MAX_ERROR_BYTES: usize = 16 * 1024;
+/// How much of that is shown when it is not an error in the provider's own form.
+const MAX_SHOWN_BYTES: usize = 500;
+/// How long the end of a body is waited for after the answer is whole: a connection that was read to its end can be used
+/// again, which is worth less than this.
+const DRAIN: Duration = Duration::from_millis(10);
+
+type Sending = Pin<Box<dyn Future<Output = Result<Response, reqwest::Error>> + Send>>;
+
+/// The events of one request. Dropping it ends the request.
+pub struct ModelStream {
+    shared: Arc<Shared>,
+    request: ModelRequest,
+    cancelled: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// For silence, back-off and pauses; one timer is enough, as only one of them is waited for at a time.
+    timer: Option<Pin<Box<Sleep>>>,
+    phase: Phase,
+    ready: VecDeque<ModelEvent>,
+    scratch: VecDeque<AssistantMessageEvent>,
+    attempt: Attempt,
+    repairs: Repairs,
+    timestamp: i64,
+    started: bool,
+    /// Something of the answer was given out.
+    streamed: bool,
+}
+
+enum Phase {
+    Begin,
+    Sending {
+        response: Sending,
+        folder: Box<Folder>,
+    },
+    /// Reading the body of an error status.
+    Refused(Box<Refused>),
+    Reading(Box<Reading>),
+    /// The answer is whole; the rest of the body is read so that the connection can be used again.
+    Draining {
+        response: Response,
+        message: Box<AssistantMessage>,
+    },
+    BackingOff,
+    Echoing(Box<Echo>),
+    Over,
+}
+
+struct Refused {
+    refusal: Refusal,
+    response: Response,
+    folder: Folder,
+}
+
+struct Reading {
+    response: Response,
+    decoder: Decoder,
+    folder: Folder,
+    /// The start of the body, until the first event shows that it is a stream of events.
+    unknown: Option<Vec<u8>>,
+    ended: bool,
+}
+
+/// What came first.
+enum Outcome<T> {
+    Cancelled,
+    /// The timer ran out.
+    Silence,
+    Ready(T),
+}
+
+impl ModelStream {
+    pub(crate) fn new(shared: Arc<Shared>, request: ModelRequest, cancel: CancellationToken) -> Self {
+        Self {
+            shared,
+            request,
+            cancelled: Box::pin(cancel.cancelled_owned()),
+            timer: None,
+            phase: Phase::Begin,
+            ready: VecDeque::new(),
+            scratch: VecDeque::new(),
+            attempt: Attempt::default(),
+            repairs: Repairs::default(),
+            timestamp: now_millis(),
+            started: false,
+            streamed: false,
+        }
+    }
+
+    /// The next event; `None` after the [`End`](ModelEvent::End).
+    ///
+    /// Cancel-safe: a dropped future loses no event.
+    pub async fn next(&mut self) -> Option<ModelEvent> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            match &self.phase {
+                Phase::Begin => self.begin(),
+                Phase::Sending { .. } => self.await_response().await,
+                Phase::Refused(_) => self.read_refusal().await,
+                Phase::Reading(_) => self.read().await,
+                Phase::Draining { .. } => self.drain().await,
+                Phase::BackingOff => self.back_off().await,
+                Phase::Echoing(_) => self.echo().await,
+                Phase::Over => return None,
+            }
+        }
+    }
+
+    /// Takes the phase out, to replace it.
+    fn take_phase(&mut self) -> Phase {
+        std::mem::replace(&mut self.phase, Phase::Over)
+    }
+
+    fn begin(&mut self) {
+        if self.request.model.api == crate::echo::API {
+            let echo = Echo::new(&self.request, self.timestamp);
+            self.start(echo.begun());
+            self.phase = Phase::Echoing(Box::new(echo));
+            return;
+        }
+        match attempt::prepare(&self.shared, &self.request, &self.repairs, self.timestamp) {
+            Ok(prepared) => {
+                let unchanged = self.attempt.repeats(&prepared.body);
+                if let Some(text) = self.attempt.take_refused().filter(|_| unchanged) {
+                    // The part that the provider named is not in the request: sending it again would change nothing.
+                    return self.end(prepared.folder.fail(StopReason::Error, text));
+                }
+                tracing::debug!(
+                    provider = %self.request.model.provider, model = %self.request.model.id,
+                    attempt = self.attempt.retries, bytes = prepared.body.len(), "asking a model"
+                );
+                self.set_timer(self.shared.config.idle_timeout);
+                self.phase = Phase::Sending {
+                    response: attempt::send(prepared.client, prepared.url, prepared.headers, prepared.body),
+                    folder: Box::new(prepared.folder),
+                };
+            }
+            Err(text) => self.end_without_folder(StopReason::Error, text),
+        }
+    }
+
+    async fn await_response(&mut self) {
+        let Phase::Sending { response, .. } = &mut self.phase else { return };
+        let outcome = first(&mut self.cancelled, &mut self.timer, response).await;
+        let Phase::Sending { folder, .. } = self.take_phase() else { return };
+        match outcome {
+            Outcome::Cancelled => self.abort(*folder),
+            Outcome::Silence => {
+                let text = self.silence_text();
+                self.fail(*folder, Failure { text, may_pass: true }, None);
+            }
+            Outcome::Ready(Err(error)) => {
+                let host = self.host();
+                let text = if error.is_connect() || error.is_timeout() {
+                    format!("Connection error: could not reach {host}: {}", transport::root_cause(&error))
+                } else {
+                    format!("Connection error: {host}: {}", transport::root_cause(&error))
+                };
+                let may_pass = transport::may_pass(&error);
+                self.fail(*folder, Failure { text, may_pass }, None);
+            }
+            Outcome::Ready(Ok(response)) if response.status().is_success() => {
+                let begun = AssistantMessage::begin(&self.request.model, self.timestamp);
+                self.start(begun);
+                self.set_timer(self.shared.config.idle_timeout);
+                self.phase = Phase::Reading(Box::new(Reading {
+                    response,
+                    decoder: Decoder::new(MAX_EVENT_BYTES),
+                    folder: *folder,
+                    unknown: Some(Vec::new()),
+                    ended: false,
+                }));
+            }
+            Outcome::Ready(Ok(response)) => {
+                self.set_timer(self.shared.config.idle_timeout);
+                self.phase = Phase::Refused(Box::new(Refused { refusal: Refusal::new(&response), response, folder: *folder }));
+            }
+        }
+    }
+
+    async fn read_refusal(&mut self) {
+        let Phase::Refused(refused) = &mut self.phase else { return };
+        let Refused { response, refusal, .. } = refused.as_mut();
+        let outcome = first(&mut self.cancelled, &mut self.timer, response.chunk()).await;
+        let done = match &outcome {
+            Outcome::Cancelled | Outcome::Silence => true,
+            Outcome::Ready(Ok(Some(bytes))) => refusal.take_in(bytes, MAX_ERROR_BYTES),
+            // Half an error text is better than none.
+            Outcome::Ready(Ok(None) | Err(_)) => true,
+        };
+        if !done {
+            return;
+        }
+        let Phase::Refused(refused) = self.take_phase() else { return };
+        let Refused { refusal, folder, .. } = *refused;
+        if matches!(outcome, Outcome::Cancelled) {
+            return self.abort(folder);
+        }
+        let Some(kind) = Kind::of(&self.request.model.api) else { return };
+        let text = refusal.text(kind);
+        if let Some(repair) = refusal.repair()
+            && self.attempt.may_repair()
+            && self.repairs.add(repair.clone())
+        {
+            tracing::warn!(provider = %self.request.model.provider, ?repair, "a provider refused a part of a request; it is left out");
+            self.attempt.repaired(text);
+            self.phase = Phase::Begin;
+            return;
+        }
+        match refusal.verdict(SystemTime::now()) {
+            retry::Verdict::Final => self.fail(folder, Failure::lasting(text), None),
+            retry::Verdict::Again { after } => self.fail(folder, Failure { text, may_pass: true }, after),
+        }
+    }
+
+    async fn read(&mut self) {
+        // Bodies can be long without a step in them, and then nothing else would make this task pause.
+        tokio::task::coop::consume_budget().await;
+        let Phase::Reading(reading) = &mut self.phase else { return };
+        match reading.decoder.next() {
+            Some(Ok(event)) => {
+                reading.unknown = None;
+                let fed = reading.folder.feed(&event.name, &event.data, &mut self.scratch);
+                self.streamed |= !self.scratch.is_empty();
+                self.ready.extend(self.scratch.drain(..).map(ModelEvent::Step));
+                match fed {
+                    Fed::More => {}
+                    Fed::Complete => self.complete(),
+                    // The last event was cut short: what counts is that the stream ended.
+                    Fed::Failed(_) if reading.ended => self.stream_ended(),
+                    Fed::Failed(failure) => self.break_off(failure),
+                }
+            }
+            Some(Err(error)) => self.break_off(Failure::lasting(error.to_string())),
+            None if reading.ended => self.stream_ended(),
+            None => match first(&mut self.cancelled, &mut self.timer, reading.response.chunk()).await {
+                Outcome::Cancelled => {
+                    if let Phase::Reading(reading) = self.take_phase() {
+                        self.abort(reading.folder);
+                    }
+                }
+                Outcome::Silence => {
+                    let text = self.silence_text();
+                    self.break_off(Failure { text, may_pass: true });
+                }
+                Outcome::Ready(Ok(Some(bytes))) => {
+                    reading.take_in(&bytes);
+                    self.set_timer(self.shared.config.idle_timeout);
+                }
+                Outcome::Ready(Ok(None)) => {
+                    reading.ended = true;
+                    // Some servers leave out the empty line behind the last event.
+                    reading.decoder.finish(true);
+                }
+                // What the provider called finished is whole, however the connection ends.
+                Outcome::Ready(Err(_)) if reading.folder.at_end().is_ok() => self.complete(),
+                Outcome::Ready(Err(error)) => {
+                    let text = format!("Connection error: the stream of {} broke off: {}", self.host(), transport::root_cause(&error));
+                    self.break_off(Failure { text, may_pass: true });
+                }
+            },
+        }
+    }
+
+    /// The body ended without the event that ends an answer.
+    fn stream_ended(&mut self) {
+        let Phase::Reading(reading) = &self.phase else { return };
+        let failure = match (reading.folder.at_end(), &reading.unknown) {
+            (Ok(()), _) => return self.complete(),
+            (Err(text), None) => Failure { text: text.to_owned(), may_pass: true },
+            (Err(text), Some(body)) => {
+                // There was no event at all, so this may be an error in other clothes.
+                let body = String::from_utf8_lossy(body);
+                let shown = wolli_protocol::text::byte_prefix(body.trim(), MAX_SHOWN_BYTES);
+                error_in_body(&body).unwrap_or_else(|| match shown {
+                    "" => Failure { text: text.to_owned(), may_pass: true },
+                    shown => Failure::lasting(format!("{text}: the answer is not a stream of events: {shown}")),
+                })
+            }
+        };
+        self.break_off(failure);
+    }
+
+    fn complete(&mut self) {
+        let Phase::Reading(reading) = self.take_phase() else { return };
+        let reading = *reading;
+        let mut message = reading.folder.finish(&mut self.scratch);
+        self.ready.extend(self.scratch.drain(..).map(ModelEvent::Step));
+        self.hide_secrets(&mut message);
+        if reading.ended {
+            return self.end(message);
+        }
+        self.set_timer(DRAIN);
+        self.phase = Phase::Draining { response: reading.response, message: Box::new(message) };
+    }
+
+    async fn drain(&mut self) {
+        let Phase::Draining { response, .. } = &mut self.phase else { return };
+        if let Outcome::Ready(Ok(Some(_))) = first(&mut self.cancelled, &mut self.timer, response.chunk()).await {
+            return;
+        }
+        // A cancellation comes too late here: the answer is whole.
+        if let Phase::Draining { message, .. } = self.take_phase() {
+            self.end(*message);
+        }
+    }
+
+    async fn back_off(&mut self) {
+        let forever = std::future::pending::<std::convert::Infallible>();
+        match first(&mut self.cancelled, &mut self.timer, forever).await {
+            Outcome::Cancelled => self.end_without_folder(StopReason::Aborted, ABORTED.to_owned()),
+            Outcome::Silence => self.phase = Phase::Begin,
+            Outcome::Ready(never) => match never {},
+        }
+    }
+
+    async fn echo(&mut self) {
+        tokio::task::coop::consume_budget().await;
+        let waited = match &mut self.timer {
+            None => false,
+            Some(_) => {
+                let forever = std::future::pending::<std::convert::Infallible>();
+                if let Outcome::Cancelled = first(&mut self.cancelled, &mut self.timer, forever).await {
+                    return self.abort_echo();
+                }
+                self.timer = None;
+                true
+            }
+        };
+        if is_cancelled(&mut self.cancelled).await {
+            return self.abort_echo();
+        }
+        let Phase::Echoing(echo) = &mut self.phase else { return };
+        let advance = echo.advance(waited, &mut self.scratch);
+        self.ready.extend(self.scratch.drain(..).map(ModelEvent::Step));
+        match advance {
+            Advance::Stepped => {}
+            Advance::Wait(pause) => self.set_timer(pause),
+            Advance::Done => {
+                let Phase::Echoing(echo) = self.take_phase() else { return };
+                let message = echo.finish(&mut self.scratch);
+                self.ready.extend(self.scratch.drain(..).map(ModelEvent::Step));
+                self.end(message);
+            }
+        }
+    }
+
+    fn abort_echo(&mut self) {
+        if let Phase::Echoing(echo) = self.take_phase() {
+            self.end(echo.abort(ABORTED.to_owned()));
+        }
+    }
+
+    /// The stream of an answer failed.
+    fn break_off(&mut self, failure: Failure) {
+        if let Phase::Reading(reading) = self.take_phase() {
+            self.fail(reading.folder, failure, None);
+        }
+    }
+
+    /// Tries again if that makes sense, else ends with what had arrived.
+    fn fail(&mut self, folder: Folder, failure: Failure, after: Option<Duration>) {
+        let config = &self.shared.config;
+        let retry = !self.streamed && failure.may_pass && self.attempt.retries < config.retries;
+        let mut text = failure.text;
+        if let (true, Some(wait)) = (retry, after.filter(|wait| *wait > config.retry_after_cap)) {
+            text = format!(
+                "{text} (the provider asks to wait {} s; waiting is limited to {} s)",
+                wait.as_secs(),
+                config.retry_after_cap.as_secs()
+            );
+        } else if retry {
+            self.attempt.retries += 1;
+            let delay = retry::delay(self.attempt.retries, after, config.backoff_base, config.backoff_cap, retry::throw_dice());
+            let reason = self.without_secrets(text);
+            tracing::debug!(provider = %self.request.model.provider, attempt = self.attempt.retries, ?delay, %reason, "asking again");
+            let notice = RetryNotice { attempt: self.attempt.retries, max: config.retries, delay, reason };
+            self.ready.push_back(ModelEvent::Retry(notice));
+            self.set_timer(delay);
+            self.phase = Phase::BackingOff;
+            return;
+        }
+        self.end(folder.fail(StopReason::Error, text));
+    }
+
+    fn abort(&mut self, folder: Folder) {
+        self.end(folder.fail(StopReason::Aborted, ABORTED.to_owned()));
+    }
+
+    fn end_without_folder(&mut self, stop_reason: StopReason, text: String) {
+        let mut message = AssistantMessage::begin(&self.request.model, self.timestamp);
+        message.stop_reason = stop_reason;
+        message.error_message = Some(text);
+        self.end(message);
+    }
+
+    fn end(&mut self, mut message: AssistantMessage) {
+        self.hide_secrets(&mut message);
+        self.ready.push_back(ModelEvent::End(message));
+        self.phase = Phase::Over;
+    }
+
+    fn start(&mut self, message: AssistantMessage) {
+        if !self.started {
+            self.started = true;
+            self.ready.push_back(ModelEvent::Start(message));
+        }
+    }
+
+    fn set_timer(&mut self, wait: Duration) {
+        let until = Instant::now() + wait;
+        match &mut self.timer {
+            Some(timer) => timer.as_mut().reset(until),
+            None => self.timer = Some(Box::pin(tokio::time::sleep_until(until))),
+        }
+    }
+
+    fn silence_text(&self) -> String {
+        format!("Request timed out: {} sent nothing for {:?}", self.host(), self.shared.config.idle_timeout)
+    }
+
+    /// Who is asked, for people: never the path or the query, which may hold credentials.
+    fn host(&self) -> String {
+        let url = reqwest::Url::parse(&self.request.model.base_url).ok();
+        let host = url.as_ref().and_then(reqwest::Url::host_str).unwrap_or(&self.request.model.provider);
+        match url.as_ref().and_then(reqwest::Url::port) {
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        }
+    }
+
+    fn hide_secrets(&self, message: &mut AssistantMessage) {
+        message.error_message = message.error_message.take().map(|text| self.without_secrets(text));
+    }
+
+    /// Providers repeat keys in their errors.
+    fn without_secrets(&self, mut text: String) -> String {
+        /// Shorter values are no secrets (`none`, `ollama`), and their letters occur in any text.
+        const SHORTEST: usize = 8;
+        let auth = &self.request.auth;
+        let secrets = auth.key.iter().chain(auth.headers.iter().map(|(_, value)| value));
+        for secret in secrets.map(ExposeSecret::expose_secret).filter(|secret| secret.len() >= SHORTEST) {
+            if text.contains(secret) {
+                text = text.replace(secret, "***");
+            }
+        }
+        text
+    }
+}
+
+impl Reading {
+    fn take_in(&mut self, bytes: &[u8]) {
+        if let Some(unknown) = &mut self.unknown {
+            let room = MAX_ERROR_BYTES.saturating_sub(unknown.len());
+            unknown.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+        self.decoder.feed(bytes);
+    }
+}
+
+impl fmt::Debug for ModelStream {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let phase = match &self.phase {
+            Phase::Begin => "begin",
+            Phase::Sending { .. } => "sending",
+            Phase::Refused(_) => "refused",
+            Phase::Reading(_) => "reading",
+            Phase::Draining { .. } => "draining",
+            Phase::BackingOff => "backing off",
+            Phase::Echoing(_) => "echoing",
+            Phase::Over => "over",
+        };
+        formatter.debug_struct("ModelStream").field("model", &self.request.model.reference()).field("phase", &phase).finish_non_exhaustive()
+    }
+}
+
+/// Waits for work, the timer or the cancellation; cancellation comes first.
+async fn first<T>(
+    cancelled: &mut Pin<Box<WaitForCancellationFutureOwned>>,
+    timer: &mut Option<Pin<Box<Sleep>>>,
+    work: impl Future<Output = T>,
+) -> Outcome<T> {
+    let silence = async {
+        match timer {
+            Some(timer) => timer.await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        () = cancelled => Outcome::Cancelled,
+        done = work => Outcome::Ready(done),
+        () = silence => Outcome::Silence,
+    }
+}
+
+async fn is_cancelled(cancelled: &mut Pin<Box<WaitForCancellationFutureOwned>>) -> bool {
+    tokio::select! {
+        biased;
+        () = cancelled => true,
+        () = std::future::ready(()) => false,
+    }
+}
+
+fn now_millis() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
