@@ -1,1 +1,3 @@
-//! Placeholder.
+//! The agent: everything one agent is and does.
+
+pub mod tools;
