@@ -138,13 +138,11 @@ impl ProcessGuard {
         self.signal_group(Signal::INT);
     }
 
-    /// Whether anything of it is alive. After a `false` the guard has nothing left to do. Cancel-safe.
+    /// Whether anything of it is alive (or not reaped). After a `false` the guard has nothing left to do. Cancel-safe.
     pub async fn is_alive(&mut self) -> bool {
-        let alive = !self.look().await.is_empty();
-        if !alive && self.exit.is_some() {
-            self.nothing_left = true;
-        }
-        alive
+        let members = self.look().await;
+        self.nothing_left = self.is_over(&members);
+        !self.nothing_left
     }
 
     /// Ends everything: SIGTERM, after `grace` (or with none, at once) SIGKILL, then makes sure by looking.
@@ -155,13 +153,13 @@ impl ProcessGuard {
         if !grace.is_zero() {
             self.signal_all(&members, Signal::TERM);
             let deadline = Instant::now() + grace;
-            while !members.is_empty() && Instant::now() < deadline {
+            while !self.is_over(&members) && Instant::now() < deadline {
                 self.wait_a_moment(deadline).await;
                 members = self.look().await;
             }
         }
         let deadline = Instant::now() + KILL_LIMIT;
-        while (!members.is_empty() || self.exit.is_none()) && Instant::now() < deadline {
+        while !self.is_over(&members) && Instant::now() < deadline {
             self.signal_all(&members, Signal::KILL);
             self.wait_a_moment(deadline).await;
             members = self.look().await;
@@ -169,8 +167,22 @@ impl ProcessGuard {
         if !members.is_empty() {
             tracing::warn!(program = %self.program, pid = self.identity.pid, survivors = members.len(), "processes survive SIGKILL");
         }
-        self.nothing_left = members.is_empty() && self.exit.is_some();
+        self.nothing_left = self.is_over(&members);
         Ended { exit: self.exit, survivors: members }
+    }
+
+    /// Whether the leader is reaped and nobody else is left. Without a process table, the group is asked.
+    fn is_over(&self, members: &[ProcessIdentity]) -> bool {
+        let is_group_empty = || {
+            let group = to_pid(self.identity.pid);
+            group.is_none_or(|group| rustix::process::test_kill_process_group(group).is_err())
+        };
+        self.exit.is_some() && members.is_empty() && (cfg!(target_os = "linux") || is_group_empty())
+    }
+
+    /// Tells that the output pipes were read to their end: nobody holds them any more, so nobody has to be looked for.
+    pub(crate) fn output_is_closed(&mut self) {
+        self.output_pipes.clear();
     }
 
     /// Until the leader ends or the table is worth another look.
@@ -215,7 +227,7 @@ impl Drop for ProcessGuard {
             return;
         }
         // The picture first: killing breaks the links from parent to child.
-        let members = find(self.identity, &self.known, &[]);
+        let members = find(self.identity, &self.known, &self.output_pipes);
         self.signal_all(&members, Signal::KILL);
         // Whoever was forked between the picture and the signal.
         for late in find(self.identity, &BTreeSet::new(), &[]) {

@@ -9,6 +9,7 @@
 //! * [`mod@run`]: start, collect, end on cancel or time limit ([`run()`])
 //! * [`collect`], [`spill`], [`utf8`], [`truncate`]: text out of bytes, bounded
 //! * [`ledger`]: what was started, on disk, so that a successor can end what a killed daemon left
+//! * [`shield`]: what programs may see of this process
 //! * [`process_table`]: who is whose child, from `/proc`
 
 pub mod collect;
@@ -17,6 +18,7 @@ pub mod ledger;
 pub mod process_table;
 pub mod program;
 pub mod run;
+pub mod shield;
 mod spawner;
 pub mod spill;
 pub mod truncate;

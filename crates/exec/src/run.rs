@@ -171,6 +171,9 @@ pub async fn run(mut program: Program, settings: RunSettings, updates: Option<Up
     output.read_the_rest().await;
     errors.read_the_rest().await;
 
+    if !output.is_open() && !errors.is_open() {
+        guard.output_is_closed();
+    }
     let left_running = ending == Ending::Exited && guard.is_alive().await;
     let background = left_running.then(|| Background { guard, pipes: [output.pipe.take(), errors.pipe.take()] });
     let errors = is_separate.then(|| errors.collector.into_collected());

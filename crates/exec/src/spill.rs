@@ -1,12 +1,13 @@
 //! The file with everything a program printed, once that is more than is shown.
 //!
 //! Invariant: the file, if there is one, begins with the first byte. Trouble with it (disk full, no folder) is noted and never stops the program.
-//! Removing old files is the caller's business.
+//! Files are removed by [`clean`] only.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use tokio::fs::{File, OpenOptions};
 use tokio::io::AsyncWriteExt;
@@ -145,6 +146,45 @@ impl Spill {
     }
 }
 
+/// Removes the files of `prefix` that are older than `max_age`, then the oldest until at most `max_bytes` are left. Blocking.
+///
+/// Files that cannot be removed are passed over; other files in the folder are left alone.
+///
+/// # Errors
+/// If the folder cannot be read; a missing one is no error.
+pub fn clean(folder: &Path, prefix: &str, max_age: Duration, max_bytes: u64) -> io::Result<()> {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    let now = SystemTime::now();
+    let mut files: Vec<(SystemTime, u64, PathBuf)> = entries
+        .flatten()
+        .filter(|entry| entry.file_name().to_str().is_some_and(|name| is_spill_name(name, prefix)))
+        .filter_map(|entry| {
+            let metadata = entry.metadata().ok()?;
+            Some((metadata.modified().unwrap_or(now), metadata.len(), entry.path()))
+        })
+        .collect();
+    files.sort_by_key(|(modified, ..)| std::cmp::Reverse(*modified));
+    let mut kept = 0_u64;
+    for (modified, length, path) in files {
+        // A time in the future is the fault of a clock, not a reason to keep a file for ever; its size still counts.
+        let age = now.duration_since(modified).unwrap_or_default();
+        kept = kept.saturating_add(length);
+        if age > max_age || kept > max_bytes {
+            let _gone = std::fs::remove_file(path);
+        }
+    }
+    Ok(())
+}
+
+/// `<prefix>-<16 hex digits>.log`
+fn is_spill_name(name: &str, prefix: &str) -> bool {
+    let digits = name.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('-')).and_then(|rest| rest.strip_suffix(".log"));
+    digits.is_some_and(|digits| digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
 async fn create(settings: &SpillSettings) -> io::Result<(File, PathBuf)> {
     let folder = settings.folder.clone();
     let made = move || std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
@@ -233,5 +273,28 @@ mod tests {
         assert_eq!(report.written_bytes, MAX_SPILL_BYTES);
         assert_eq!(std::fs::metadata(report.path.unwrap()).unwrap().len(), MAX_SPILL_BYTES);
         assert_eq!(report.incomplete.unwrap(), "more than 100 MiB");
+    }
+
+    #[test]
+    fn old_files_go_first_and_strangers_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, length: u64, age: u64| {
+            let file = std::fs::File::create(folder.path().join(name)).unwrap();
+            file.set_len(length).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
+        };
+        let name = |digit: char| format!("bash-{}.log", digit.to_string().repeat(16));
+        file(&name('a'), 1, 1000);
+        file(&name('b'), 60, 30);
+        file(&name('c'), 60, 20);
+        file(&name('d'), 30, 10);
+        file("bash-notes.log", 500, 5000);
+        file("other-0123456789abcdef.log", 500, 5000);
+        clean(folder.path(), "bash", Duration::from_secs(500), 100).unwrap();
+        let mut left: Vec<String> =
+            std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        left.sort();
+        assert_eq!(left, ["bash-cccccccccccccccc.log", "bash-dddddddddddddddd.log", "bash-notes.log", "other-0123456789abcdef.log"]);
+        clean(&folder.path().join("none"), "bash", Duration::ZERO, 0).unwrap();
     }
 }

@@ -172,6 +172,39 @@ async fn drop_kills_what_the_leader_left() {
 }
 
 #[tokio::test]
+async fn drop_finds_a_daemon_that_holds_the_pipe() {
+    let (guard, processes) = start("( setsid bash -c 'echo $$; exec sleep 300' & ); sleep 300").await;
+    assert_eq!(processes.len(), 1);
+    assert!(processes[0].is_alive());
+    drop(guard);
+    wait_until_dead(&processes).await;
+}
+
+#[tokio::test]
+async fn guards_do_not_touch_each_other() {
+    // Many at once, so that some are being forked while others are being ended.
+    let keep = start("echo; sleep 300").await.0;
+    let rounds = (0..20).map(|index| async move {
+        let (mut guard, _) = start("sleep 300 & echo $!; sleep 300").await;
+        if index % 2 == 0 {
+            assert_eq!(guard.end(Duration::ZERO).await, Ended { exit: Some(Exit::Signal(9)), survivors: vec![] });
+        } else {
+            drop(guard);
+        }
+        let mut short = ProcessGuard::spawn(shell("exit 5"), None).await.unwrap();
+        assert_eq!(short.wait().await.unwrap(), Exit::Code(5));
+    });
+    let mut tasks = tokio::task::JoinSet::new();
+    for round in rounds {
+        tasks.spawn(round);
+    }
+    while let Some(result) = tasks.join_next().await {
+        result.unwrap();
+    }
+    assert!(keep.identity().is_alive());
+}
+
+#[tokio::test]
 async fn a_start_that_nobody_waits_for_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pid");
