@@ -1,3 +1,23 @@
-//! The agent: everything one agent is and does.
+//! Everything one agent is and does: its sessions, turns, tools and memory. Owns the home on disk.
+//!
+//! | module | owns |
+//! |---|---|
+//! | [`runtime`] | opens a home, hands out sessions, shuts down in order |
+//! | [`session`] | session files, the tree in them, the actor of a resident session |
+//! | [`turn`] | one run: model calls and tool calls until nothing is left to do |
+//! | [`hub`] | the log of each session, and its readers |
+//! | [`tools`] | the built-in tools |
+//! | [`prompt`] | the system prompt and the memory files in it |
+//!
+//! Not here: HTTP, the terminal, service managers.
 
+pub mod agent;
+pub mod clock;
+pub mod hub;
+pub mod limits;
+pub mod prompt;
+pub mod runtime;
+pub mod session;
+pub mod tasks;
 pub mod tools;
+mod turn;

@@ -1,0 +1,156 @@
+//! Readers: where one begins, what it is told first, and how it goes on.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use tokio::sync::watch;
+use wolli_protocol::ids::{EntryId, FrameId};
+use wolli_protocol::state::{Hello, StreamPosition};
+
+use super::frame::{Frame, Include, View};
+use super::full;
+use super::log::{Hub, Log};
+use crate::limits::READ_BATCH_BYTES;
+use crate::session::MessageSource;
+
+/// What a reader asks for.
+#[derive(Clone, Debug, Default)]
+pub struct Attach {
+    pub view: View,
+    pub include: Include,
+    /// The text of `Last-Event-ID`, if the client sent one.
+    pub last_event_id: Option<String>,
+}
+
+/// A reader's start: its first frame's content and its place in the log, taken in one step.
+#[derive(Debug)]
+pub struct Attached {
+    pub hello: Hello,
+    /// The newest entry that `hello` accounts for.
+    pub leaf: Option<EntryId>,
+    pub cursor: Cursor,
+}
+
+/// Why a reader's stream ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CursorEnd {
+    /// The reader fell off the ring; it comes back with its last id.
+    Lagged,
+    /// The session's log was closed.
+    Closed,
+}
+
+/// Encoded frames, ready for the socket.
+pub type Batch = Bytes;
+
+/// A reader's place in the log. Dropping it detaches.
+#[derive(Debug)]
+pub struct Cursor {
+    hub: Arc<Hub>,
+    head: watch::Receiver<u64>,
+    position: u64,
+    view: View,
+    include: Include,
+}
+
+impl Hub {
+    /// Attaches a reader.
+    #[must_use]
+    pub fn attach(self: &Arc<Self>, attach: &Attach) -> Attached {
+        // Subscribed before the position is taken, so that no frame is missed.
+        let head = self.subscribe_head();
+        let log = self.lock();
+        self.readers().send_modify(|readers| *readers += 1);
+        let (resume, gap) = resume_position(&log, attach.last_event_id.as_deref());
+        let hello = Hello {
+            state: log.state.clone(),
+            stream: Some(StreamPosition { first_id: log.first_id(), last_id: log.last_id, resumed: resume.is_some(), gap }),
+            dialogs: Vec::new(),
+            waiting: log.waiting.clone(),
+            in_flight: if resume.is_some() { None } else { log.live.in_flight() },
+            entries: None,
+            entries_truncated: None,
+        };
+        let position = resume.unwrap_or(log.end_position());
+        let leaf = log.leaf.clone();
+        drop(log);
+        Attached { hello, leaf, cursor: Cursor { hub: Arc::clone(self), head, position, view: attach.view, include: attach.include } }
+    }
+}
+
+/// Where a resuming reader goes on, and whether what it asked for is gone.
+fn resume_position(log: &Log, last_event_id: Option<&str>) -> (Option<u64>, bool) {
+    let Some(text) = last_event_id else { return (None, false) };
+    let Some(id) = FrameId::parse(text) else { return (None, true) };
+    let next = FrameId(id.0.saturating_add(1));
+    if next < log.first_id() || next > log.last_id.next() {
+        return (None, true);
+    }
+    // Frames without a number that stand before the next numbered one were for those attached then; the ones
+    // after the newest numbered frame as well, and are skipped with it.
+    let index = log.frames.iter().position(|frame| frame.id().is_some_and(|frame| frame >= next)).unwrap_or(log.frames.len());
+    (Some(log.first_position + index as u64), false)
+}
+
+impl Cursor {
+    /// The next frames, waiting until there are some. Cancel-safe: nothing is taken before it is returned.
+    ///
+    /// # Errors
+    /// The reader's stream is over; see [`CursorEnd`].
+    pub async fn next(&mut self, messages: &MessageSource) -> Result<Batch, CursorEnd> {
+        loop {
+            let frames = self.read()?;
+            if !frames.is_empty() {
+                return Ok(match self.view {
+                    View::Delta => join(&frames),
+                    View::Full => full::render(&frames, messages).await,
+                });
+            }
+            if self.head.changed().await.is_err() {
+                return Err(CursorEnd::Closed);
+            }
+        }
+    }
+
+    fn read(&mut self) -> Result<Vec<Frame>, CursorEnd> {
+        let log = self.hub.lock();
+        if self.position < log.first_position {
+            return Err(CursorEnd::Lagged);
+        }
+        let mut frames = Vec::new();
+        let mut bytes = 0;
+        let start = usize::try_from(self.position - log.first_position).unwrap_or(usize::MAX);
+        for frame in log.frames.iter().skip(start) {
+            if bytes > 0 && bytes + frame.bytes.len() > READ_BATCH_BYTES {
+                break;
+            }
+            self.position += 1;
+            if frame.reaches(self.include) {
+                bytes += frame.bytes.len();
+                frames.push(frame.clone());
+            }
+        }
+        if frames.is_empty() && log.closed {
+            return Err(CursorEnd::Closed);
+        }
+        Ok(frames)
+    }
+}
+
+impl Drop for Cursor {
+    fn drop(&mut self) {
+        self.hub.readers().send_modify(|readers| *readers = readers.saturating_sub(1));
+    }
+}
+
+/// One frame is shared with the ring; several are copied into one buffer, which saves system calls.
+fn join(frames: &[Frame]) -> Bytes {
+    if let [frame] = frames {
+        return frame.bytes.clone();
+    }
+    let mut buffer = BytesMut::with_capacity(frames.iter().map(|frame| frame.bytes.len()).sum());
+    for frame in frames {
+        buffer.extend_from_slice(&frame.bytes);
+    }
+    buffer.freeze()
+}

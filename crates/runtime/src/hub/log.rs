@@ -1,0 +1,278 @@
+//! The log itself: numbers, the ring, and the state that the events add up to.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard};
+
+use tokio::sync::watch;
+use wolli_protocol::event::{MessageOrReference, SessionEvent};
+use wolli_protocol::ids::{EntryId, FrameId, SessionId};
+use wolli_protocol::message::Message;
+use wolli_protocol::state::{InFlight, SessionState, Waiting};
+
+use super::frame::{Audience, Body, Frame, Include};
+use super::live::{Live, lock};
+use crate::limits::{RING_BYTES, RING_FRAMES, RING_SPARE_BYTES};
+
+/// The log of one session. Outlives the session's stay in memory, so that numbers go on and a reader can resume.
+#[derive(Debug)]
+pub struct Hub {
+    session_id: SessionId,
+    log: Mutex<Log>,
+    /// Position after the newest frame; readers wait on it.
+    head: watch::Sender<u64>,
+    readers: watch::Sender<usize>,
+}
+
+#[derive(Debug)]
+pub(super) struct Log {
+    pub(super) frames: VecDeque<Frame>,
+    /// Position of `frames[0]`. Positions count every frame, numbered or not.
+    pub(super) first_position: u64,
+    bytes: usize,
+    numbered: usize,
+    pub(super) last_id: FrameId,
+    pub(super) state: SessionState,
+    pub(super) waiting: Option<Waiting>,
+    pub(super) live: Live,
+    /// The newest entry whose end was published.
+    pub(super) leaf: Option<EntryId>,
+    pub(super) closed: bool,
+}
+
+impl Log {
+    pub(super) fn end_position(&self) -> u64 {
+        self.first_position + self.frames.len() as u64
+    }
+
+    /// Number of the oldest frame in the ring; `last_id + 1` when it is empty.
+    pub(super) fn first_id(&self) -> FrameId {
+        self.frames.iter().find_map(Frame::id).unwrap_or(self.last_id.next())
+    }
+
+    fn push(&mut self, frame: Frame) {
+        self.bytes += frame.bytes.len();
+        self.numbered += usize::from(frame.id().is_some());
+        self.frames.push_back(frame);
+        // The newest frame stays whatever its size: somebody is about to read it.
+        while self.frames.len() > 1 && (self.bytes > RING_BYTES || (self.bytes > RING_SPARE_BYTES && self.numbered > RING_FRAMES)) {
+            self.drop_oldest();
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some(frame) = self.frames.pop_front() {
+            self.bytes -= frame.bytes.len();
+            self.numbered -= usize::from(frame.id().is_some());
+            self.first_position += 1;
+        }
+    }
+
+    /// Folds an event into the state, and says what view `full` needs of it.
+    fn fold(&mut self, event: &SessionEvent) -> Body {
+        match event {
+            SessionEvent::MessageStart { message: Message::Assistant(message), entry_id: Some(entry_id) } => {
+                self.live.begin_message(entry_id.clone(), message);
+            }
+            SessionEvent::MessageUpdate { assistant_message_event, .. } => {
+                if let Some(message) = self.live.update_message(assistant_message_event) {
+                    return Body::Update(message);
+                }
+            }
+            SessionEvent::MessageEnd { message, entry_id } => {
+                if matches!(message, Message::Assistant(_)) {
+                    self.live.end_message();
+                }
+                self.state.message_count += 1;
+                if entry_id.is_some() {
+                    self.leaf.clone_from(entry_id);
+                }
+            }
+            SessionEvent::ToolExecutionStart { tool_call_id, tool_name, args } => {
+                self.live.begin_tool(tool_call_id.clone(), tool_name.clone(), args.clone());
+            }
+            SessionEvent::ToolExecutionUpdate { tool_call_id, appended, skipped, .. } => {
+                let appended = appended.as_deref().unwrap_or_default();
+                if let Some(tool) = self.live.update_tool(tool_call_id, appended, skipped.unwrap_or(0)) {
+                    return Body::ToolUpdate(tool);
+                }
+            }
+            SessionEvent::ToolExecutionEnd { tool_call_id, .. } => self.live.end_tool(tool_call_id),
+            SessionEvent::TurnEnd { message, tool_results } => {
+                if let Some(message) = reference(message) {
+                    return Body::TurnEnd { message, results: tool_results.iter().filter_map(reference).collect() };
+                }
+            }
+            SessionEvent::AgentEnd { messages } => {
+                self.live.clear();
+                return Body::AgentEnd { messages: messages.iter().filter_map(reference).collect() };
+            }
+            SessionEvent::QueueUpdate { steer, follow_up, next_turn } => {
+                self.state.pending_message_count = (steer.len() + follow_up.len() + next_turn.len()) as u64;
+            }
+            SessionEvent::ModelUpdate { model, .. } => self.state.model = Some(model.clone()),
+            SessionEvent::ThinkingLevelUpdate { level, .. } => self.state.thinking_level = *level,
+            SessionEvent::ScopedModelsUpdate { scoped_models } => self.state.scoped_models.clone_from(scoped_models),
+            SessionEvent::Waiting { waiting } => self.waiting.clone_from(waiting),
+            SessionEvent::AgentStart
+            | SessionEvent::TurnStart
+            | SessionEvent::MessageStart { .. }
+            | SessionEvent::Retry { .. }
+            | SessionEvent::ExtensionUiRequest(_)
+            | SessionEvent::ExtensionUiResolved(_) => {}
+        }
+        Body::Plain
+    }
+}
+
+fn reference(message: &MessageOrReference) -> Option<EntryId> {
+    match message {
+        MessageOrReference::Reference(reference) => Some(reference.entry_id.clone()),
+        MessageOrReference::Message(_) => None,
+    }
+}
+
+impl Hub {
+    /// A log whose numbers start after `last_id`, for a session in `state`.
+    #[must_use]
+    pub fn new(state: SessionState, last_id: FrameId) -> Self {
+        let session_id = state.session_id.clone();
+        let log = Log {
+            frames: VecDeque::new(),
+            first_position: 0,
+            bytes: 0,
+            numbered: 0,
+            last_id,
+            state,
+            waiting: None,
+            live: Live::default(),
+            leaf: None,
+            closed: false,
+        };
+        Self { session_id, log: Mutex::new(log), head: watch::Sender::new(0), readers: watch::Sender::new(0) }
+    }
+
+    #[must_use]
+    pub fn session_id(&self) -> &SessionId {
+        &self.session_id
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Log> {
+        lock(&self.log)
+    }
+
+    pub(super) fn subscribe_head(&self) -> watch::Receiver<u64> {
+        self.head.subscribe()
+    }
+
+    pub(super) fn readers(&self) -> &watch::Sender<usize> {
+        &self.readers
+    }
+
+    /// How many readers are attached, and a way to wait for a change.
+    #[must_use]
+    pub fn watch_readers(&self) -> watch::Receiver<usize> {
+        self.readers.subscribe()
+    }
+
+    /// Numbers, records and announces an event. Never waits.
+    pub fn publish(&self, event: &SessionEvent) {
+        self.publish_changing(event, |_| {});
+    }
+
+    /// Like [`Hub::publish`], and changes the state in the same step, before the event's own effect.
+    pub fn publish_changing(&self, event: &SessionEvent, change: impl FnOnce(&mut SessionState)) {
+        let mut log = self.lock();
+        change(&mut log.state);
+        let body = log.fold(event);
+        let audience = match event {
+            SessionEvent::Waiting { .. } => Audience::Included(Include::WAITING),
+            SessionEvent::Retry { .. } => Audience::Included(Include::RETRY),
+            SessionEvent::ExtensionUiRequest(_) | SessionEvent::ExtensionUiResolved(_) => Audience::Attached,
+            SessionEvent::AgentStart
+            | SessionEvent::AgentEnd { .. }
+            | SessionEvent::TurnStart
+            | SessionEvent::TurnEnd { .. }
+            | SessionEvent::MessageStart { .. }
+            | SessionEvent::MessageUpdate { .. }
+            | SessionEvent::MessageEnd { .. }
+            | SessionEvent::ToolExecutionStart { .. }
+            | SessionEvent::ToolExecutionUpdate { .. }
+            | SessionEvent::ToolExecutionEnd { .. }
+            | SessionEvent::QueueUpdate { .. }
+            | SessionEvent::ModelUpdate { .. }
+            | SessionEvent::ThinkingLevelUpdate { .. }
+            | SessionEvent::ScopedModelsUpdate { .. } => {
+                log.last_id = log.last_id.next();
+                Audience::Everyone(log.last_id)
+            }
+        };
+        log.push(Frame::encode(event, audience, body));
+        let end = log.end_position();
+        drop(log);
+        self.head.send_replace(end);
+    }
+
+    /// Changes what the session is, without an event.
+    pub fn update(&self, change: impl FnOnce(&mut SessionState)) {
+        change(&mut self.lock().state);
+    }
+
+    /// What the session is now. Never waits for a disk.
+    #[must_use]
+    pub fn state(&self) -> SessionState {
+        self.lock().state.clone()
+    }
+
+    /// A few of the state's fields, without copying the rest.
+    pub fn with_state<T>(&self, read: impl FnOnce(&SessionState) -> T) -> T {
+        read(&self.lock().state)
+    }
+
+    #[must_use]
+    pub fn waiting(&self) -> Option<Waiting> {
+        self.lock().waiting.clone()
+    }
+
+    /// What is being produced right now.
+    #[must_use]
+    pub fn in_flight(&self) -> Option<InFlight> {
+        self.lock().live.in_flight()
+    }
+
+    /// Names the newest entry on disk that every reader has been told about.
+    pub fn set_leaf(&self, leaf: Option<EntryId>) {
+        self.lock().leaf = leaf;
+    }
+
+    /// Number of the newest frame.
+    #[must_use]
+    pub fn last_id(&self) -> FrameId {
+        self.lock().last_id
+    }
+
+    /// Bytes that the ring holds.
+    #[must_use]
+    pub fn ring_bytes(&self) -> usize {
+        self.lock().bytes
+    }
+
+    /// Forgets the frames, keeps the numbers. Readers that were behind have to start from a new `hello`.
+    pub fn clear_ring(&self) {
+        let mut log = self.lock();
+        while !log.frames.is_empty() {
+            log.drop_oldest();
+        }
+    }
+
+    /// Ends every reader's stream; nothing is published afterwards.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.head.send_modify(|_| {});
+    }
+
+    /// True if some reader has been attached.
+    #[must_use]
+    pub fn has_readers(&self) -> bool {
+        *self.readers.borrow() > 0
+    }
+}

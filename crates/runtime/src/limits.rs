@@ -1,0 +1,47 @@
+//! Every bound and time limit of the runtime in one place, each with its reason.
+
+use std::time::Duration;
+
+/// Commands that wait in a session's mailbox. Filled by HTTP handlers, drained by the actor, which never waits
+/// inside a handler; full means that the session is overloaded, and the caller gets an error at once.
+pub const SESSION_MAILBOX: usize = 64;
+
+/// Messages in each of the steering and follow-up queues. Filled by clients, drained between turns; full is an error.
+pub const QUEUED_MESSAGES: usize = 64;
+
+/// Questions of a run to its actor. The run waits for each answer, so more than one is rare.
+pub const RUN_REQUESTS: usize = 8;
+
+/// Writes that wait for a session's file. Filled by the run and the actor, drained by the writer in batches;
+/// full makes the run wait, and makes a command of the actor fail.
+pub const PENDING_WRITES: usize = 64;
+
+/// Numbered frames that a ring always keeps, unless they exceed [`RING_BYTES`].
+pub const RING_FRAMES: usize = 256;
+
+/// What a ring may hold at most, however few frames that is.
+pub const RING_BYTES: usize = 8 << 20;
+
+/// A ring keeps more than [`RING_FRAMES`] frames while they fit here.
+pub const RING_SPARE_BYTES: usize = 1 << 20;
+
+/// What the rings of evicted sessions may hold together; the oldest leave first.
+pub const EVICTED_RINGS_BYTES: usize = 16 << 20;
+
+/// Bytes that one read of a cursor hands out at most, so that one reader cannot hold the hub's lock for long.
+pub const READ_BATCH_BYTES: usize = 64 << 10;
+
+/// Entries that `hello` carries after `?after=`, in bytes.
+pub const HELLO_ENTRIES_BYTES: usize = 1 << 20;
+
+/// Lifecycle frames that wait for a reader of the control stream; one that is further behind is cut off.
+pub const CONTROL_FRAMES: usize = 256;
+
+/// How long a session that no client ever attached to stays in memory after its last command.
+pub const UNATTENDED_LINGER: Duration = Duration::from_secs(60);
+
+/// How long runs get to end by themselves when the daemon stops; process groups are killed after it.
+pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+
+/// Idempotency keys that a session remembers; the oldest are forgotten first.
+pub const IDEMPOTENCY_KEYS: usize = 1024;

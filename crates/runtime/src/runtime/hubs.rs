@@ -1,0 +1,66 @@
+//! The logs of sessions, kept beyond their stay in memory so that numbers go on and readers can resume.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use wolli_protocol::ids::SessionId;
+
+use crate::hub::Hub;
+use crate::limits::EVICTED_RINGS_BYTES;
+
+#[derive(Debug, Default)]
+pub(super) struct Hubs {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    by_session: HashMap<SessionId, Arc<Hub>>,
+    /// Sessions that left memory with frames in their ring, oldest first.
+    evicted: VecDeque<SessionId>,
+}
+
+impl Hubs {
+    fn with<T>(&self, change: impl FnOnce(&mut Kept) -> T) -> T {
+        change(&mut self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn get(&self, id: &SessionId) -> Option<Arc<Hub>> {
+        self.with(|kept| kept.by_session.get(id).cloned())
+    }
+
+    /// The log that this process already has for a session, taken into use again.
+    pub(super) fn reuse(&self, id: &SessionId) -> Option<Arc<Hub>> {
+        self.with(|kept| {
+            kept.evicted.retain(|evicted| evicted != id);
+            kept.by_session.get(id).cloned()
+        })
+    }
+
+    /// Keeps a new log.
+    pub(super) fn add(&self, hub: Hub) -> Arc<Hub> {
+        let hub = Arc::new(hub);
+        self.with(|kept| kept.by_session.insert(hub.session_id().clone(), Arc::clone(&hub)));
+        hub
+    }
+
+    /// The session left memory: its ring now counts against the budget of all such rings.
+    pub(super) fn session_left(&self, id: &SessionId) {
+        self.with(|kept| {
+            kept.evicted.push_back(id.clone());
+            let mut bytes: usize = kept.evicted.iter().filter_map(|id| kept.by_session.get(id)).map(|hub| hub.ring_bytes()).sum();
+            while bytes > EVICTED_RINGS_BYTES {
+                let Some(oldest) = kept.evicted.pop_front() else { break };
+                if let Some(hub) = kept.by_session.get(&oldest) {
+                    bytes -= hub.ring_bytes();
+                    hub.clear_ring();
+                }
+            }
+        });
+    }
+
+    /// Ends every reader's stream.
+    pub(super) fn close(&self) {
+        self.with(|kept| kept.by_session.values().for_each(|hub| hub.close()));
+    }
+}

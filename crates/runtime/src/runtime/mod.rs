@@ -1,0 +1,15 @@
+//! The agent as a whole: opens its home, makes sessions resident, and ends everything in order.
+
+mod control;
+mod credentials;
+mod hubs;
+mod models;
+mod open;
+mod services;
+mod sessions;
+
+pub use control::{ControlEnd, ControlReader};
+pub use open::{Inputs, OpenError, Runtime};
+pub use sessions::{AttachedSession, SessionError};
+
+pub(crate) use services::Services;

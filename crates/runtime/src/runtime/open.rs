@@ -1,0 +1,225 @@
+//! Opening an agent's home, and closing it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use wolli_exec::Ledger;
+use wolli_home::agent::{AgentDocument, Loaded};
+use wolli_home::config::Config;
+use wolli_home::environment::Environment;
+use wolli_home::paths::{AgentHome, Root, SharedFolder};
+use wolli_home::settings::{self, Settings};
+use wolli_models::client::ModelClient;
+use wolli_models::request::ClientConfig;
+use wolli_protocol::resource::{DiagnosticKind, ResourceDiagnostic};
+
+use super::control::Control;
+use super::credentials;
+use super::hubs::Hubs;
+use super::services::Services;
+use super::sessions::Slots;
+use crate::agent::Agent;
+use crate::session::Listing;
+use crate::tasks::Tasks;
+
+/// Variables that tools get, besides every `LC_*` and `XDG_*`. Keys and tokens are never among them.
+const TOOL_VARIABLES: [&str; 9] = ["HOME", "PATH", "LANG", "TERM", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL"];
+
+/// What a runtime is opened with. The caller holds the home's lock.
+#[derive(Debug)]
+pub struct Inputs {
+    pub root: Root,
+    pub shared: SharedFolder,
+    pub home: AgentHome,
+    /// `agent.json` as it was read.
+    pub agent: Loaded,
+    pub environment: Environment,
+    pub config: Config,
+    /// What was wrong with the configuration; shown with the runtime's own diagnostics.
+    pub diagnostics: Vec<ResourceDiagnostic>,
+}
+
+/// Why an agent cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("cannot prepare the agent's home {path}: {source}")]
+    Home { path: String, source: std::io::Error },
+    #[error("cannot create the agent's first session: {0}")]
+    FirstSession(#[from] super::SessionError),
+}
+
+/// One agent, open. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Runtime {
+    pub(super) services: Arc<Services>,
+    pub(super) slots: Arc<Slots>,
+    pub(super) listing: Arc<Mutex<Listing>>,
+    pub(super) shared: SharedFolder,
+    pub(super) diagnostics: Arc<Mutex<Vec<ResourceDiagnostic>>>,
+    pub(super) token: CancellationToken,
+}
+
+impl Runtime {
+    /// Opens the home and sees to it that there is a session. Sessions themselves are opened when they are asked for.
+    ///
+    /// # Errors
+    /// The home cannot be written. Files in it that are broken are diagnostics, not errors.
+    pub async fn open(inputs: Inputs) -> Result<Self, OpenError> {
+        let tasks = Tasks::new();
+        let prepared = tasks.spawn_blocking(move || prepare(inputs));
+        let Prepared { services, listing, shared, diagnostics } = match prepared.await {
+            Ok(prepared) => prepared?,
+            Err(error) => return Err(OpenError::Home { path: String::new(), source: std::io::Error::other(error) }),
+        };
+        let token = services.token.clone();
+        let services = Arc::new(Services { tasks, ..services });
+        let runtime = Self {
+            services,
+            slots: Arc::new(Slots(Mutex::new(HashMap::new()))),
+            listing: Arc::new(Mutex::new(listing)),
+            shared,
+            diagnostics: Arc::new(Mutex::new(diagnostics)),
+            token,
+        };
+        if runtime.stored_sessions().await?.is_empty() {
+            runtime.new_session().await?;
+        }
+        Ok(runtime)
+    }
+
+    /// What was wrong with the agent's files; shown to people, never fatal.
+    #[must_use]
+    pub fn diagnostics(&self) -> Vec<ResourceDiagnostic> {
+        let mut diagnostics = self.diagnostics.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        diagnostics.extend(self.services.registry.diagnostics().iter().cloned());
+        diagnostics
+    }
+
+    pub(super) fn add_diagnostic(&self, kind: DiagnosticKind, message: String, path: Option<String>) {
+        tracing::warn!(%message, path, "diagnostic");
+        let mut diagnostics = self.diagnostics.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let diagnostic = ResourceDiagnostic { kind, message, path, collision: None };
+        if !diagnostics.contains(&diagnostic) {
+            diagnostics.push(diagnostic);
+        }
+    }
+
+    /// The agent's record as it was last read or written.
+    #[must_use]
+    pub fn agent(&self) -> AgentDocument {
+        self.services.agent.document()
+    }
+
+    /// Starts a task that shutdown waits for.
+    #[must_use]
+    pub fn tasks(&self) -> &Tasks {
+        &self.services.tasks
+    }
+
+    /// Cancels every run, waits for all to end and to be written, then ends every stream. What has not ended
+    /// after `grace` is cut off; its programs die with their guards.
+    pub async fn shutdown(&self, grace: Duration) {
+        self.token.cancel();
+        if tokio::time::timeout(grace, self.services.tasks.finished()).await.is_err() {
+            tracing::warn!(tasks = self.services.tasks.len(), "some work did not end within the grace period");
+        }
+        self.services.hubs.close();
+    }
+}
+
+struct Prepared {
+    services: Services,
+    listing: Listing,
+    shared: SharedFolder,
+    diagnostics: Vec<ResourceDiagnostic>,
+}
+
+/// Reads everything that does not grow with the agent's history. Blocking.
+fn prepare(inputs: Inputs) -> Result<Prepared, OpenError> {
+    let Inputs { root: _, shared, home, agent, environment, config, mut diagnostics } = inputs;
+    for folder in [home.sessions(), home.temporary()] {
+        wolli_home::atomic::create_folder(&folder)
+            .map_err(|source| OpenError::Home { path: folder.to_string_lossy().into_owned(), source })?;
+    }
+    diagnostics.extend(agent.warnings.iter().map(|warning| warn(warning.clone(), Some(&home.config_json()))));
+    let (registry, problems) = credentials::load_registry(&home, &shared, &environment, &config);
+    diagnostics.extend(problems);
+    let ledger = open_ledger(&home, &mut diagnostics);
+    let listing = Listing::new(home.sessions());
+    let spill_folder = home.temporary();
+    let services = Services {
+        tasks: Tasks::new(),
+        client: ModelClient::new(ClientConfig {
+            idle_timeout: config.limits.provider_idle,
+            retries: config.limits.retries,
+            ..ClientConfig::default()
+        }),
+        registry: Arc::new(registry),
+        agent: Arc::new(Agent::new(home, agent.document)),
+        control: Control::new(),
+        hubs: Hubs::default(),
+        tool_environment: Arc::new(tool_environment(&environment)),
+        spill_folder,
+        bash_time_limit: config.limits.bash_timeout,
+        ledger,
+        token: CancellationToken::new(),
+    };
+    Ok(Prepared { services, listing, shared, diagnostics })
+}
+
+/// Opens the record of running programs and ends what a killed daemon left. Without it nothing is recorded.
+fn open_ledger(home: &AgentHome, diagnostics: &mut Vec<ResourceDiagnostic>) -> Option<Ledger> {
+    let folder = home.temporary().join("processes");
+    let opened = Ledger::open(&folder).and_then(|ledger| ledger.sweep().map(|ended| (ledger, ended)));
+    match opened {
+        Ok((ledger, ended)) => {
+            for process in ended {
+                tracing::warn!(?process, "ended a program that an earlier daemon had left running");
+            }
+            Some(ledger)
+        }
+        Err(error) => {
+            diagnostics
+                .push(warn(format!("programs cannot be recorded, so a killed daemon may leave some running: {error}"), Some(&folder)));
+            None
+        }
+    }
+}
+
+fn warn(message: String, path: Option<&std::path::Path>) -> ResourceDiagnostic {
+    ResourceDiagnostic {
+        kind: DiagnosticKind::Warning,
+        message,
+        path: path.map(|path| path.to_string_lossy().into_owned()),
+        collision: None,
+    }
+}
+
+fn tool_environment(environment: &Environment) -> std::collections::BTreeMap<String, String> {
+    let mut allowed: std::collections::BTreeMap<String, String> = environment
+        .variables()
+        .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
+        .filter(|(name, _)| TOOL_VARIABLES.contains(name) || name.starts_with("LC_") || name.starts_with("XDG_"))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    allowed.insert("WOLLI_CODING_AGENT".into(), "true".into());
+    allowed
+}
+
+impl Runtime {
+    /// The settings of the moment: the shared tier with the agent's own laid on top. Blocking.
+    pub(super) fn settings(&self) -> Settings {
+        let shared = settings::read_shared(&self.shared.settings()).unwrap_or_else(|error| {
+            self.add_diagnostic(DiagnosticKind::Error, error.to_string(), Some(self.shared.settings().to_string_lossy().into_owned()));
+            serde_json::Map::new()
+        });
+        let document = self.services.agent.refresh();
+        let (settings, problems) = Settings::resolve(&shared, document.settings());
+        for problem in problems {
+            self.add_diagnostic(DiagnosticKind::Warning, problem, None);
+        }
+        settings
+    }
+}

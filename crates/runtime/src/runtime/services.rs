@@ -1,0 +1,70 @@
+//! What every session of the agent uses: models, tools, tasks, and the way back when a session leaves memory.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use wolli_models::client::ModelClient;
+use wolli_models::registry::Registry;
+use wolli_protocol::event::ControlEvent;
+use wolli_protocol::ids::SessionId;
+
+use super::control::Control;
+use super::hubs::Hubs;
+use crate::agent::Agent;
+use crate::tasks::Tasks;
+use crate::tools::{AgentFiles, BackgroundCommands, ToolContext, ToolUpdates};
+use wolli_exec::Ledger;
+
+/// Shared by all sessions of one runtime.
+#[derive(Debug)]
+pub(crate) struct Services {
+    pub(crate) tasks: Tasks,
+    pub(crate) client: ModelClient,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) agent: Arc<Agent>,
+    pub(crate) control: Control,
+    pub(super) hubs: Hubs,
+    /// The whole environment of tools: an allow list, without our token and without keys.
+    pub(crate) tool_environment: Arc<BTreeMap<String, String>>,
+    pub(crate) spill_folder: PathBuf,
+    pub(crate) bash_time_limit: Duration,
+    /// What runs, so that the next daemon can end what a killed one left.
+    pub(crate) ledger: Option<Ledger>,
+    /// Ends everything that runs beside sessions.
+    pub(crate) token: CancellationToken,
+}
+
+impl Services {
+    pub(crate) fn tool_context(&self, cancel: CancellationToken, updates: ToolUpdates) -> ToolContext {
+        ToolContext {
+            home: self.agent.home().path().to_owned(),
+            environment: Arc::clone(&self.tool_environment),
+            spill_dir: self.spill_folder.clone(),
+            cancel,
+            bash_time_limit: self.bash_time_limit,
+            ledger: self.ledger.clone(),
+            agent: Arc::clone(&self.agent) as Arc<dyn AgentFiles>,
+            updates,
+            background: self.background(),
+        }
+    }
+
+    /// What a command leaves running (a server, say) lives until the daemon stops.
+    fn background(&self) -> BackgroundCommands {
+        let tasks = self.tasks.clone();
+        let token = self.token.clone();
+        BackgroundCommands::new(move |left| {
+            let token = token.clone();
+            tasks.spawn("background command", async move { left.supervise(&token).await });
+        })
+    }
+
+    /// A session left memory.
+    pub(crate) fn session_left(&self, id: &SessionId) {
+        self.hubs.session_left(id);
+        self.control.announce(&ControlEvent::SessionRemoved { session_id: id.clone() });
+    }
+}

@@ -1,0 +1,512 @@
+//! Making sessions resident, creating them, and attaching readers.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::{Bytes, BytesMut};
+use wolli_home::agent::Change;
+use wolli_models::registry::SelectError;
+use wolli_protocol::event::ControlEvent;
+use wolli_protocol::ids::{EntryId, FrameId, SessionId};
+use wolli_protocol::message::AssistantMessage;
+use wolli_protocol::model::{Model, ThinkingLevel};
+use wolli_protocol::resource::{ContextInfo, DiagnosticKind, ToolInfo};
+use wolli_protocol::sse;
+use wolli_protocol::state::{AgentState, SessionState, SessionSummary};
+
+use super::control::ControlReader;
+use super::models::start_of_session;
+use super::open::Runtime;
+use crate::clock::now_iso;
+use crate::hub::{Attach, Cursor, Hub};
+use crate::limits::HELLO_ENTRIES_BYTES;
+use crate::prompt::{MemoryFiles, SystemPrompt, project_contexts};
+use crate::session::{
+    CommandError, EntriesPage, OpenFileError, PageError, RestoredModel, SessionFile, SessionHandle, SessionParts, StoredSession,
+    TurnSettings, initial_state, open_session, read_page,
+};
+use crate::tools::{Built, ToolSet};
+
+/// How commands are confined in this version.
+const CONFINEMENT: &str = "none";
+
+/// How often a command is handed to a session that just left memory before the caller is told.
+const REOPEN_ATTEMPTS: usize = 5;
+
+/// Why a session cannot be had. Texts go to clients.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    #[error("No session \"{id}\" for agent \"{agent}\"")]
+    Unknown { id: SessionId, agent: String },
+    #[error("This agent is still forming — it stays in its birth session until it deploys.")]
+    Forming,
+    #[error(transparent)]
+    File(#[from] OpenFileError),
+    #[error("cannot read the sessions of the agent: {0}")]
+    Listing(std::io::Error),
+    #[error(transparent)]
+    Page(#[from] PageError),
+    #[error(transparent)]
+    Model(#[from] SelectError),
+    #[error("cannot change agent.json: {0}")]
+    Agent(String),
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    #[error("the daemon is shutting down")]
+    ShuttingDown,
+}
+
+type Slot = Arc<tokio::sync::Mutex<Option<SessionHandle>>>;
+
+/// The resident sessions. The lock of a slot is held while its session opens, so that it is built once.
+#[derive(Debug)]
+pub(super) struct Slots(pub(super) Mutex<HashMap<SessionId, Slot>>);
+
+impl Slots {
+    fn slot(&self, id: &SessionId) -> Slot {
+        let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(slot) = slots.get(id) {
+            return Arc::clone(slot);
+        }
+        // Slots of sessions that left memory go when a new one comes, unless somebody is at them.
+        slots.retain(|_, slot| {
+            Arc::strong_count(slot) > 1 || slot.try_lock().is_ok_and(|handle| handle.as_ref().is_some_and(|handle| !handle.is_closed()))
+        });
+        Arc::clone(slots.entry(id.clone()).or_default())
+    }
+}
+
+/// A reader that was attached: its first frame, and where the rest comes from.
+#[derive(Debug)]
+pub struct AttachedSession {
+    /// The `hello` frame.
+    pub hello: Bytes,
+    pub cursor: Cursor,
+    pub session: SessionHandle,
+}
+
+impl Runtime {
+    fn agent_name(&self) -> String {
+        self.services.agent.home().name().as_str().to_owned()
+    }
+
+    async fn blocking<T: Send + 'static>(&self, work: impl FnOnce(&Self) -> T + Send + 'static) -> Result<T, SessionError> {
+        let runtime = self.clone();
+        self.services.tasks.spawn_blocking(move || work(&runtime)).await.map_err(|_| SessionError::ShuttingDown)
+    }
+
+    /// Every stored session, newest first.
+    pub(super) async fn stored_sessions(&self) -> Result<Vec<StoredSession>, SessionError> {
+        self.blocking(|runtime| runtime.listing.lock().unwrap_or_else(PoisonError::into_inner).refresh())
+            .await?
+            .map_err(SessionError::Listing)
+    }
+
+    async fn stored_session(&self, id: &SessionId) -> Result<StoredSession, SessionError> {
+        let wanted = id.clone();
+        let found = self.blocking(move |runtime| runtime.listing.lock().unwrap_or_else(PoisonError::into_inner).find(&wanted)).await?;
+        found.ok_or_else(|| SessionError::Unknown { id: id.clone(), agent: self.agent_name() })
+    }
+
+    /// The resident session `id`, opened if it is not in memory. Concurrent calls build it once.
+    ///
+    /// # Errors
+    /// It does not exist, or its file cannot be used.
+    pub async fn session(&self, id: &SessionId) -> Result<SessionHandle, SessionError> {
+        let slot = self.slots.slot(id);
+        let mut handle = slot.lock().await;
+        if let Some(open) = &*handle {
+            if !open.is_closed() {
+                return Ok(open.clone());
+            }
+            // Its writer may still be at work; two must never have one file.
+            open.ended().await;
+            *handle = None;
+        }
+        if self.token.is_cancelled() {
+            return Err(SessionError::ShuttingDown);
+        }
+        let stored = self.stored_session(id).await?;
+        let parts = self.blocking(move |runtime| runtime.load(&stored)).await??;
+        let opened = self.make_resident(parts);
+        *handle = Some(opened.clone());
+        Ok(opened)
+    }
+
+    /// Hands a command to the session, again if it was just leaving memory.
+    ///
+    /// # Errors
+    /// The session cannot be had, or refused the command.
+    pub async fn with_session<T, F>(&self, id: &SessionId, command: impl Fn(SessionHandle) -> F) -> Result<T, SessionError>
+    where
+        F: Future<Output = Result<T, CommandError>>,
+    {
+        for _ in 0..REOPEN_ATTEMPTS {
+            let handle = self.session(id).await?;
+            match command(handle).await {
+                Err(CommandError::Closed) => {}
+                result => return Ok(result?),
+            }
+        }
+        Err(SessionError::Command(CommandError::Closed))
+    }
+
+    /// Reads a stored session and takes its log into use. Blocking.
+    fn load(&self, stored: &StoredSession) -> Result<SessionParts, SessionError> {
+        let (file, restored) = SessionFile::open(&stored.path)?;
+        for diagnostic in &restored.diagnostics {
+            self.add_diagnostic(DiagnosticKind::Warning, diagnostic.clone(), Some(stored.path.to_string_lossy().into_owned()));
+        }
+        let state = initial_state(stored.id.clone(), &stored.path, Some(&restored), CONFINEMENT);
+        let mut sidecar = restored.sidecar.clone();
+        let hub = if let Some(hub) = self.services.hubs.reuse(&stored.id) {
+            hub.update(|known| *known = state);
+            hub
+        } else {
+            sidecar.epoch = sidecar.epoch.saturating_add(1);
+            self.services.hubs.add(Hub::new(state, FrameId::before_epoch(sidecar.epoch)))
+        };
+        // The epoch has to be on disk before its first frame.
+        file.store_sidecar(&sidecar).map_err(|source| OpenFileError::Io { path: stored.path.clone(), source })?;
+        let settings = self.start(restored.model.as_ref(), restored.level);
+        let (tools, system_prompt) = self.equip(self.services.agent.is_forming());
+        Ok(SessionParts {
+            id: stored.id.clone(),
+            file,
+            restored: Some(restored),
+            sidecar,
+            hub,
+            settings,
+            tools,
+            system_prompt,
+            services: Arc::clone(&self.services),
+            token: self.token.child_token(),
+        })
+    }
+
+    /// Creates a session file and everything that goes with it. Blocking.
+    fn create(&self, forming: bool) -> Result<SessionParts, SessionError> {
+        let id = SessionId::generate();
+        let home = self.services.agent.home();
+        let workspace = home.workspace().to_string_lossy().into_owned();
+        let (file, sidecar) = SessionFile::create(&home.session_folder(), &id, &now_iso(), &workspace)?;
+        let state = initial_state(id.clone(), file.path(), None, CONFINEMENT);
+        let hub = self.services.hubs.add(Hub::new(state, FrameId::before_epoch(sidecar.epoch)));
+        let settings = self.start(None, None);
+        let (tools, system_prompt) = self.equip(forming);
+        Ok(SessionParts {
+            id,
+            file,
+            restored: None,
+            sidecar,
+            hub,
+            settings,
+            tools,
+            system_prompt,
+            services: Arc::clone(&self.services),
+            token: self.token.child_token(),
+        })
+    }
+
+    /// The model and level of a session that becomes resident now. Blocking.
+    fn start(&self, recorded: Option<&RestoredModel>, level: Option<ThinkingLevel>) -> TurnSettings {
+        let start = start_of_session(&self.services.registry, &self.settings(), recorded, level);
+        if let Some(notice) = start.notice {
+            self.add_diagnostic(DiagnosticKind::Warning, notice, None);
+        }
+        start.settings
+    }
+
+    /// The tools and the prompt of a session that becomes resident now. Blocking.
+    fn equip(&self, forming: bool) -> (Arc<ToolSet>, Arc<str>) {
+        let document = self.services.agent.document();
+        let home = self.services.agent.home();
+        let tools = built_in(forming);
+        let memory = MemoryFiles::read(home.path());
+        let appendix = std::fs::read(home.append_system()).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let prompt = SystemPrompt {
+            agent: document.name(),
+            purpose: document.purpose(),
+            forming,
+            home: home.path(),
+            memory: &memory,
+            tools: &tools,
+            confinement: CONFINEMENT,
+            appendix: appendix.as_deref(),
+        };
+        let text = prompt.render();
+        (Arc::new(tools), text.into())
+    }
+
+    fn make_resident(&self, parts: SessionParts) -> SessionHandle {
+        let handle = open_session(parts);
+        let state = handle.hub().state();
+        self.services.control.announce(&ControlEvent::SessionAdded {
+            session: SessionSummary {
+                session_id: state.session_id,
+                session_name: state.session_name,
+                created_at: None,
+                is_streaming: state.is_streaming,
+                live: true,
+            },
+        });
+        handle
+    }
+
+    pub(super) async fn new_session(&self) -> Result<SessionHandle, SessionError> {
+        self.add_session(|runtime| runtime.create(runtime.services.agent.is_forming())).await
+    }
+
+    async fn add_session(
+        &self,
+        create: impl FnOnce(&Self) -> Result<SessionParts, SessionError> + Send + 'static,
+    ) -> Result<SessionHandle, SessionError> {
+        if self.token.is_cancelled() {
+            return Err(SessionError::ShuttingDown);
+        }
+        let parts = self.blocking(create).await??;
+        let slot = self.slots.slot(&parts.id);
+        let mut place = slot.lock().await;
+        let handle = self.make_resident(parts);
+        *place = Some(handle.clone());
+        Ok(handle)
+    }
+
+    /// Creates a session beside the others.
+    ///
+    /// # Errors
+    /// The agent is still forming, or the disk refused.
+    pub async fn create_session(&self) -> Result<SessionHandle, SessionError> {
+        if self.services.agent.is_forming() {
+            return Err(SessionError::Forming);
+        }
+        self.new_session().await
+    }
+
+    /// Marks the agent as deployed and gives it a fresh session, both or neither.
+    ///
+    /// # Errors
+    /// The disk refused; the agent is what it was before.
+    pub async fn deploy(&self) -> Result<SessionHandle, SessionError> {
+        self.add_session(|runtime| {
+            let parts = runtime.create(false)?;
+            match runtime.services.agent.change(Change::Deploy(std::time::SystemTime::now())) {
+                Ok(()) => Ok(parts),
+                Err(error) => {
+                    parts.file.discard();
+                    Err(SessionError::Agent(error.to_string()))
+                }
+            }
+        })
+        .await
+    }
+
+    /// The agent and all its sessions.
+    ///
+    /// # Errors
+    /// The sessions folder cannot be read.
+    pub async fn agent_state(&self) -> Result<AgentState, SessionError> {
+        let stored = self.stored_sessions().await?;
+        let config = self.blocking(|runtime| runtime.services.agent.refresh().public_object()).await?;
+        let sessions = stored.into_iter().map(|stored| self.summary(stored)).collect();
+        let cwd = self.services.agent.home().path().to_string_lossy().into_owned();
+        Ok(AgentState { config, cwd, sessions, confinement: Some(CONFINEMENT.into()) })
+    }
+
+    fn summary(&self, stored: StoredSession) -> SessionSummary {
+        let live = self.is_resident(&stored.id);
+        let (session_name, is_streaming) = self
+            .services
+            .hubs
+            .get(&stored.id)
+            .map_or((None, false), |hub| hub.with_state(|state| (state.session_name.clone(), live && state.is_streaming)));
+        SessionSummary { session_id: stored.id, session_name, created_at: Some(stored.created_at), is_streaming, live }
+    }
+
+    fn is_resident(&self, id: &SessionId) -> bool {
+        let slots = self.slots.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A slot whose lock is taken is about to hold an open session.
+        slots.get(id).is_some_and(|slot| slot.try_lock().map_or(true, |handle| handle.as_ref().is_some_and(|handle| !handle.is_closed())))
+    }
+
+    /// A reader of the control stream and the snapshot that it starts from. Frames after the snapshot come from the reader.
+    ///
+    /// # Errors
+    /// The sessions folder cannot be read.
+    pub async fn attach_control(&self) -> Result<(AgentState, ControlReader), SessionError> {
+        let reader = self.services.control.subscribe();
+        Ok((self.agent_state().await?, reader))
+    }
+
+    /// Attaches a reader to a session, which makes the session live. With `after` the first frame also carries the
+    /// entries after that one, unless the reader could resume.
+    ///
+    /// # Errors
+    /// There is no such session, its file cannot be used, or `after` is not on its active branch.
+    pub async fn attach(&self, id: &SessionId, attach: &Attach, after: Option<EntryId>) -> Result<AttachedSession, SessionError> {
+        let mut attempts = 0;
+        let (session, attached) = loop {
+            let session = self.session(id).await?;
+            let attached = session.hub().attach(attach);
+            attempts += 1;
+            // It may have been leaving memory while we attached.
+            if !session.is_closed() || attempts >= REOPEN_ATTEMPTS {
+                break (session, attached);
+            }
+        };
+        let resumed = attached.hello.stream.is_some_and(|stream| stream.resumed);
+        let mut json = serde_json::to_string(&attached.hello).unwrap_or_else(|_| "{}".into());
+        if let Some(after) = after.filter(|_| !resumed) {
+            let path = Arc::clone(session.path());
+            let leaf = attached.leaf.clone();
+            let page = self
+                .blocking(move |_| {
+                    read_page(&path, Some(after.as_str()), leaf.as_ref().map(EntryId::as_str), usize::MAX, HELLO_ENTRIES_BYTES)
+                })
+                .await??;
+            splice_entries(&mut json, &page);
+        }
+        let mut hello = BytesMut::new();
+        sse::encode_frame(&mut hello, "hello", json.as_bytes(), None);
+        Ok(AttachedSession { hello: hello.freeze(), cursor: attached.cursor, session })
+    }
+
+    /// A page of the active branch, without making the session live.
+    ///
+    /// # Errors
+    /// There is no such session or entry, or the file cannot be used.
+    pub async fn entries(
+        &self,
+        id: &SessionId,
+        after: Option<String>,
+        limit: usize,
+        max_bytes: usize,
+    ) -> Result<EntriesPage, SessionError> {
+        let stored = self.stored_session(id).await?;
+        Ok(self.blocking(move |_| read_page(&stored.path, after.as_deref(), None, limit, max_bytes)).await??)
+    }
+
+    /// Runs `read` on a session's file on a thread made for blocking work.
+    ///
+    /// # Errors
+    /// The file cannot be used.
+    pub async fn read_file<T: Send + 'static>(
+        &self,
+        path: Arc<Path>,
+        read: impl FnOnce(&Path) -> Result<T, OpenFileError> + Send + 'static,
+    ) -> Result<T, SessionError> {
+        Ok(self.blocking(move |_| read(&path)).await??)
+    }
+
+    /// Switches a session's model and makes it the agent's default.
+    ///
+    /// # Errors
+    /// The model is unknown or has no credentials, or the disk refused.
+    pub async fn set_model(&self, id: &SessionId, provider: &str, model_id: &str) -> Result<Model, SessionError> {
+        let model = self.services.registry.select(provider, model_id)?.clone();
+        self.with_session(id, |session| {
+            let model = model.clone();
+            async move { session.set_model(model).await }
+        })
+        .await?;
+        let reference = model.reference();
+        self.change_agent(Change::DefaultModel(reference)).await?;
+        Ok(model)
+    }
+
+    /// Switches a session's thinking level, clamped to its model, and makes it the agent's default if it changed.
+    ///
+    /// # Errors
+    /// The disk refused.
+    pub async fn set_thinking_level(&self, id: &SessionId, level: ThinkingLevel) -> Result<ThinkingLevel, SessionError> {
+        let session = self.session(id).await?;
+        let before = session.hub().with_state(|state| state.thinking_level);
+        let level = self.with_session(id, |session| async move { session.set_thinking_level(level).await }).await?;
+        let reasons = session.hub().with_state(|state| state.model.as_ref().is_some_and(|model| model.reasoning));
+        if level != before && (reasons || level != ThinkingLevel::Off) {
+            self.change_agent(Change::DefaultThinkingLevel(level.as_str().into())).await?;
+        }
+        Ok(level)
+    }
+
+    async fn change_agent(&self, change: Change) -> Result<(), SessionError> {
+        self.blocking(move |runtime| runtime.services.agent.change(change)).await?.map_err(|error| SessionError::Agent(error.to_string()))
+    }
+
+    /// Writes an assistant message into a session.
+    ///
+    /// # Errors
+    /// The disk refused.
+    pub async fn seed_assistant_message(&self, id: &SessionId, text: &str) -> Result<AssistantMessage, SessionError> {
+        self.with_session(id, |session| {
+            let text = text.to_owned();
+            async move { session.seed_assistant_message(text).await }
+        })
+        .await
+    }
+
+    /// Names a session and tells the control stream.
+    ///
+    /// # Errors
+    /// The disk refused.
+    pub async fn rename_session(&self, id: &SessionId, name: &str) -> Result<(), SessionError> {
+        self.with_session(id, |session| {
+            let name = name.to_owned();
+            async move { session.rename(name).await }
+        })
+        .await?;
+        self.services.control.announce(&ControlEvent::SessionRenamed { session_id: id.clone(), session_name: name.to_owned() });
+        Ok(())
+    }
+
+    /// The models that can be used now.
+    #[must_use]
+    pub fn available_models(&self) -> Vec<Model> {
+        self.services.registry.available().into_iter().cloned().collect()
+    }
+
+    /// The tools that a session which opens now gets.
+    #[must_use]
+    pub fn tools(&self) -> Vec<ToolInfo> {
+        built_in(self.services.agent.is_forming()).specs().map(crate::tools::ToolSpec::info).collect()
+    }
+
+    /// The agent's context files.
+    ///
+    /// # Errors
+    /// The daemon is shutting down.
+    pub async fn contexts(&self) -> Result<Vec<ContextInfo>, SessionError> {
+        self.blocking(|runtime| project_contexts(runtime.services.agent.home().path())).await
+    }
+
+    /// A session's state, opened if it is not in memory.
+    ///
+    /// # Errors
+    /// There is no such session, or its file cannot be used.
+    pub async fn session_state(&self, id: &SessionId) -> Result<SessionState, SessionError> {
+        Ok(self.session(id).await?.hub().state())
+    }
+}
+
+fn built_in(forming: bool) -> ToolSet {
+    let built = if forming { Built::Forming } else { Built::Deployed };
+    #[expect(clippy::expect_used, reason = "the built-in tools alone have no name twice; a test of the set holds that")]
+    ToolSet::new(built, []).expect("built-in tools have names of their own")
+}
+
+fn splice_entries(json: &mut String, page: &EntriesPage) {
+    json.pop();
+    json.push_str(",\"entries\":[");
+    for (index, entry) in page.entries.iter().enumerate() {
+        if index > 0 {
+            json.push(',');
+        }
+        json.push_str(entry.get());
+    }
+    json.push(']');
+    if page.next.is_some() {
+        json.push_str(",\"entriesTruncated\":true");
+    }
+    json.push('}');
+}

@@ -1,0 +1,399 @@
+//! What the actor does with each command and each question of its run. Nothing here waits.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use wolli_protocol::entry::EntryBody;
+use wolli_protocol::event::{ModelSource, SessionEvent};
+use wolli_protocol::ids::EntryId;
+use wolli_protocol::message::{AssistantBlock, AssistantMessage, ImageContent, Message, TextContent, UserMessage};
+use wolli_protocol::model::{Model, ThinkingLevel};
+
+use super::actor::{Actor, Key, Phase, QueueReply, Queued, RunRequest, TurnSettings};
+use super::append::NewEntry;
+use super::handle::{ClearedQueues, Command, CommandError, NewPrompt, Reply, SubmitBehavior};
+use super::sidecar::{QueuedMessage, Sidecar};
+use super::writer::{Durability, StoreError};
+use crate::clock::now_millis;
+use crate::limits::{IDEMPOTENCY_KEYS, QUEUED_MESSAGES, RUN_REQUESTS};
+use crate::turn::{Run, RunContext};
+
+#[derive(Clone, Copy)]
+enum Queue {
+    Steer,
+    FollowUp,
+}
+
+impl Actor {
+    pub(super) fn handle(&mut self, command: Command) {
+        match command {
+            Command::Prompt { prompt, reply } => self.prompt(prompt, reply),
+            Command::Steer { text, images, reply } => {
+                if matches!(self.phase, Phase::Idle) {
+                    let _ = reply.send(Err(CommandError::SteerWhileIdle));
+                } else {
+                    self.enqueue(Queue::Steer, queued(text, images, None), reply);
+                }
+            }
+            Command::FollowUp { text, images, reply } => {
+                let message = queued(text, images, None);
+                if matches!(self.phase, Phase::Idle) {
+                    self.prompt_replies.push(reply);
+                    self.start_run(message);
+                } else {
+                    self.enqueue(Queue::FollowUp, message, reply);
+                }
+            }
+            Command::Abort { reply } => self.abort(reply),
+            Command::ClearQueue { reply } => {
+                let cleared = self.clear_queues();
+                self.write_queues(QueueReply::Cleared(reply, cleared));
+            }
+            Command::WaitForIdle { reply } => {
+                if matches!(self.phase, Phase::Idle) {
+                    let _ = reply.send(Ok(()));
+                } else {
+                    self.idle_waiters.push(reply);
+                }
+            }
+            Command::SetModel { model, reply } => self.set_model(*model, reply),
+            Command::SetThinkingLevel { level, reply } => self.set_thinking_level(level, reply),
+            Command::SeedAssistantMessage { text, reply } => self.seed_assistant_message(text, reply),
+            Command::Rename { name, reply } => self.rename(name, reply),
+        }
+    }
+
+    pub(super) fn answer(&mut self, request: RunRequest) {
+        // The run waits for each answer; if it is gone, nobody needs it.
+        match request {
+            RunRequest::PromptStored(stored) => self.prompt_stored(stored),
+            RunRequest::NextSteering(answer) => drop(answer.send(self.dequeue(Queue::Steer))),
+            RunRequest::NextFollowUp(answer) => {
+                // Steering that came after the run looked for it goes first.
+                let next = self.dequeue(Queue::Steer).or_else(|| self.dequeue(Queue::FollowUp));
+                if next.is_none() {
+                    self.set_ending();
+                }
+                drop(answer.send(next));
+            }
+            RunRequest::Ending(answer) => {
+                self.set_ending();
+                let _ = answer.send(());
+            }
+            RunRequest::SavePoint(answer) => {
+                self.write_deferred();
+                let _ = answer.send(());
+            }
+            RunRequest::Settings(answer) => drop(answer.send(self.settings.clone())),
+        }
+    }
+
+    fn set_ending(&mut self) {
+        if let Phase::Running { ending, .. } = &mut self.phase {
+            *ending = true;
+        }
+    }
+
+    fn prompt(&mut self, prompt: NewPrompt, reply: Reply<()>) {
+        if let Some(key) = &prompt.idempotency_key {
+            match self.keys.get_mut(key) {
+                Some(Key::Stored) => {
+                    let _ = reply.send(Ok(()));
+                    return;
+                }
+                Some(Key::Pending(waiting)) => {
+                    waiting.push(reply);
+                    return;
+                }
+                None => {}
+            }
+        }
+        let message = queued(prompt.text, prompt.images, prompt.idempotency_key);
+        match (&self.phase, prompt.behavior) {
+            (Phase::Idle, _) => {
+                self.remember_key(message.idempotency_key.clone());
+                self.prompt_key.clone_from(&message.idempotency_key);
+                self.prompt_replies.push(reply);
+                self.start_run(message);
+            }
+            (Phase::Running { .. }, None) => {
+                let _ = reply.send(Err(CommandError::Ambiguous));
+            }
+            (Phase::Running { .. }, Some(behavior)) => {
+                let queue = match behavior {
+                    SubmitBehavior::Steer => Queue::Steer,
+                    SubmitBehavior::FollowUp => Queue::FollowUp,
+                };
+                self.enqueue(queue, message, reply);
+            }
+        }
+    }
+
+    /// Registers a run. Its prompt is acknowledged when it is stored.
+    fn start_run(&mut self, prompt: QueuedMessage) {
+        let (requests, asked) = mpsc::channel(RUN_REQUESTS);
+        let token = self.token.child_token();
+        self.hub.update(|state| state.is_streaming = true);
+        if self.hub.waiting().is_some() {
+            self.hub.publish(&SessionEvent::Waiting { waiting: None });
+        }
+        let run = Run::new(RunContext {
+            session_id: self.id.clone(),
+            services: Arc::clone(&self.services),
+            journal: self.journal.clone(),
+            hub: Arc::clone(&self.hub),
+            actor: requests,
+            token: token.clone(),
+            tools: Arc::clone(&self.tools),
+            system_prompt: Arc::clone(&self.system_prompt),
+        });
+        let ended = self.services.tasks.spawn("run", run.execute(prompt));
+        self.phase = Phase::Running { ended, requests: asked, token, ending: false };
+    }
+
+    fn prompt_stored(&mut self, stored: Result<(), StoreError>) {
+        let result = stored.map_err(CommandError::from);
+        for reply in self.prompt_replies.drain(..) {
+            let _ = reply.send(result.clone());
+        }
+        if let Some(key) = self.prompt_key.take() {
+            self.settle_key(&key, &result);
+        }
+    }
+
+    fn remember_key(&mut self, key: Option<String>) {
+        let Some(key) = key else { return };
+        self.keys.insert(key.clone(), Key::Pending(Vec::new()));
+        self.key_order.push_back(key);
+        while self.key_order.len() > IDEMPOTENCY_KEYS {
+            if let Some(oldest) = self.key_order.pop_front() {
+                self.keys.remove(&oldest);
+            }
+        }
+    }
+
+    /// A stored key answers later repeats; one that was refused is free again.
+    fn settle_key(&mut self, key: &str, result: &Result<(), CommandError>) {
+        let waiting = match result {
+            Ok(()) => self.keys.insert(key.to_owned(), Key::Stored),
+            Err(_) => {
+                self.key_order.retain(|known| known != key);
+                self.keys.remove(key)
+            }
+        };
+        if let Some(Key::Pending(waiting)) = waiting {
+            for reply in waiting {
+                let _ = reply.send(result.clone());
+            }
+        }
+    }
+
+    /// What is left to do when a run's task has ended.
+    pub(super) fn run_ended(&mut self, panicked: bool) {
+        if panicked {
+            tracing::error!("a run panicked; the session goes on");
+            self.prompt_stored(Err(StoreError::Closed));
+            self.hub.publish_changing(&SessionEvent::AgentEnd { messages: Vec::new() }, |state| state.is_streaming = false);
+        }
+        // A run that could not even store its prompt never said so if it panicked; nobody waits for ever.
+        self.prompt_stored(Err(StoreError::Closed));
+        self.write_deferred();
+        self.hub.update(|state| state.is_streaming = false);
+        if self.sidecar_stale {
+            self.sidecar_stale = false;
+            let stored = self.journal.store_sidecar(self.sidecar());
+            self.services.tasks.spawn("sidecar", async move {
+                if let Err(error) = stored.await {
+                    tracing::warn!(%error, "the delivered messages stay in the queue file; they are recognised by their ids");
+                }
+            });
+        }
+        for reply in self.idle_waiters.drain(..) {
+            let _ = reply.send(Ok(()));
+        }
+        for (reply, cleared) in self.abort_waiters.drain(..) {
+            let _ = reply.send(Ok(cleared));
+        }
+    }
+
+    fn abort(&mut self, reply: Reply<ClearedQueues>) {
+        let cleared = self.clear_queues();
+        match &self.phase {
+            Phase::Running { token, .. } => {
+                token.cancel();
+                self.abort_waiters.push((reply, cleared));
+            }
+            Phase::Idle => self.write_queues(QueueReply::Cleared(reply, cleared)),
+        }
+    }
+
+    fn clear_queues(&mut self) -> ClearedQueues {
+        let messages = |queue: &mut std::collections::VecDeque<QueuedMessage>| queue.drain(..).map(|queued| queued.message).collect();
+        let cleared = ClearedQueues { steer: messages(&mut self.steer), follow_up: messages(&mut self.follow_up) };
+        self.queues_changed();
+        cleared
+    }
+
+    fn enqueue(&mut self, queue: Queue, message: QueuedMessage, reply: Reply<()>) {
+        let target = self.queue(queue);
+        if target.len() >= QUEUED_MESSAGES {
+            let _ = reply.send(Err(CommandError::QueueFull(QUEUED_MESSAGES)));
+            return;
+        }
+        let entry_id = message.entry_id.clone();
+        let key = message.idempotency_key.clone();
+        target.push_back(message);
+        self.remember_key(key.clone());
+        self.queues_changed();
+        self.write_queues(QueueReply::Accepted { entry_id, key, reply });
+    }
+
+    fn dequeue(&mut self, queue: Queue) -> Option<QueuedMessage> {
+        let message = self.queue(queue).pop_front()?;
+        self.queues_changed();
+        Some(message)
+    }
+
+    fn queue(&mut self, queue: Queue) -> &mut std::collections::VecDeque<QueuedMessage> {
+        match queue {
+            Queue::Steer => &mut self.steer,
+            Queue::FollowUp => &mut self.follow_up,
+        }
+    }
+
+    fn queues_changed(&mut self) {
+        self.sidecar_stale = true;
+        let messages = |queue: &std::collections::VecDeque<QueuedMessage>| queue.iter().map(|queued| queued.message.clone()).collect();
+        self.hub.publish(&SessionEvent::QueueUpdate {
+            steer: messages(&self.steer),
+            follow_up: messages(&self.follow_up),
+            next_turn: Vec::new(),
+        });
+    }
+
+    pub(super) fn sidecar(&self) -> Sidecar {
+        Sidecar::new(self.epoch, self.steer.iter().cloned().collect(), self.follow_up.iter().cloned().collect())
+    }
+
+    /// Writes the queues; the reply is sent when they are on disk.
+    fn write_queues(&mut self, reply: QueueReply) {
+        let stored = self.journal.store_sidecar(self.sidecar());
+        self.sidecar_stale = false;
+        self.queue_writes.push(Box::pin(async move { Queued { reply, stored: stored.await } }));
+    }
+
+    pub(super) fn queue_written(&mut self, queued: Queued) {
+        let stored = queued.stored.map_err(CommandError::from);
+        match queued.reply {
+            QueueReply::Cleared(reply, cleared) => drop(reply.send(stored.map(|()| cleared))),
+            QueueReply::Accepted { entry_id, key, reply } => {
+                // One that was delivered meanwhile counts: its entry is in the session file.
+                let result = if stored.is_err() && self.take_back(&entry_id) { stored } else { Ok(()) };
+                if let Some(key) = key {
+                    self.settle_key(&key, &result);
+                }
+                drop(reply.send(result));
+            }
+        }
+    }
+
+    /// Removes a message whose place in the queue could not be stored; false if it is not in a queue any more.
+    fn take_back(&mut self, entry_id: &EntryId) -> bool {
+        let before = self.steer.len() + self.follow_up.len();
+        self.steer.retain(|queued| queued.entry_id != *entry_id);
+        self.follow_up.retain(|queued| queued.entry_id != *entry_id);
+        let removed = self.steer.len() + self.follow_up.len() < before;
+        if removed {
+            self.queues_changed();
+        }
+        removed
+    }
+
+    /// Writes an entry now when idle, else at the end of the turn.
+    fn write_or_defer(&mut self, entries: Vec<NewEntry>) -> Option<impl Future<Output = Result<(), StoreError>> + Send + use<>> {
+        if matches!(self.phase, Phase::Idle) {
+            let leaf = entries.last().map(|entry| entry.id.clone());
+            let stored = self.journal.append(entries, Durability::Synced);
+            self.hub.set_leaf(leaf);
+            Some(stored)
+        } else {
+            self.deferred.extend(entries);
+            None
+        }
+    }
+
+    fn write_deferred(&mut self) {
+        if self.deferred.is_empty() {
+            return;
+        }
+        let stored = self.journal.append(std::mem::take(&mut self.deferred), Durability::Written);
+        self.services.tasks.spawn("deferred entries", async move {
+            if let Err(error) = stored.await {
+                tracing::error!(%error, "a change of the session was not stored");
+            }
+        });
+    }
+
+    /// Sends `value` when `stored` is done, without making the actor wait.
+    fn reply_when_stored<T: Send + 'static>(
+        &self,
+        stored: Option<impl Future<Output = Result<(), StoreError>> + Send + 'static>,
+        reply: Reply<T>,
+        value: T,
+    ) {
+        let Some(stored) = stored else {
+            let _ = reply.send(Ok(value));
+            return;
+        };
+        self.services.tasks.spawn("reply", async move {
+            let _ = reply.send(stored.await.map(|()| value).map_err(CommandError::from));
+        });
+    }
+
+    fn set_model(&mut self, model: Model, reply: Reply<()>) {
+        let mut entries = vec![NewEntry::new(EntryBody::ModelChange { provider: model.provider.clone(), model_id: model.id.clone() })];
+        let settings = TurnSettings { level: self.settings.level, model: model.clone(), chosen: true };
+        let previous = std::mem::replace(&mut self.settings, settings);
+        self.hub.publish(&SessionEvent::ModelUpdate {
+            model: model.clone(),
+            previous_model: Some(previous.model),
+            source: ModelSource::Set,
+        });
+        let level = model.clamp(previous.level);
+        if level != previous.level {
+            entries.push(NewEntry::new(EntryBody::ThinkingLevelChange { thinking_level: level }));
+            self.settings.level = level;
+            self.hub.publish(&SessionEvent::ThinkingLevelUpdate { level, previous_level: previous.level });
+        }
+        let stored = self.write_or_defer(entries);
+        self.reply_when_stored(stored, reply, ());
+    }
+
+    fn set_thinking_level(&mut self, level: ThinkingLevel, reply: Reply<ThinkingLevel>) {
+        let level = self.settings.model.clamp(level);
+        let previous_level = std::mem::replace(&mut self.settings.level, level);
+        self.hub.publish(&SessionEvent::ThinkingLevelUpdate { level, previous_level });
+        let stored = self.write_or_defer(vec![NewEntry::new(EntryBody::ThinkingLevelChange { thinking_level: level })]);
+        self.reply_when_stored(stored, reply, level);
+    }
+
+    fn seed_assistant_message(&mut self, text: String, reply: Reply<AssistantMessage>) {
+        let mut message = AssistantMessage::begin(&self.settings.model, now_millis());
+        message.content.push(AssistantBlock::Text(TextContent { text, text_signature: None }));
+        let entry = NewEntry::message(EntryId::generate(), Message::Assistant(message.clone()), None);
+        self.hub.update(|state| state.message_count += 1);
+        let stored = self.write_or_defer(vec![entry]);
+        self.reply_when_stored(stored, reply, message);
+    }
+
+    fn rename(&mut self, name: String, reply: Reply<()>) {
+        let trimmed = name.trim().to_owned();
+        self.hub.update(|state| state.session_name = Some(trimmed.clone()).filter(|name| !name.is_empty()));
+        let stored = self.write_or_defer(vec![NewEntry::new(EntryBody::SessionInfo { name: Some(trimmed) })]);
+        self.reply_when_stored(stored, reply, ());
+    }
+}
+
+fn queued(text: String, images: Vec<ImageContent>, idempotency_key: Option<String>) -> QueuedMessage {
+    QueuedMessage { entry_id: EntryId::generate(), message: UserMessage::new(text, images, now_millis()), idempotency_key }
+}

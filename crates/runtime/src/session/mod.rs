@@ -1,0 +1,29 @@
+//! Sessions: their files, the tree of entries in them, and the actor that owns one while it is in memory.
+
+mod actor;
+mod append;
+mod branch;
+mod commands;
+mod context;
+mod file;
+mod handle;
+mod line;
+mod listing;
+mod read;
+mod sidecar;
+mod writer;
+
+pub use append::NewEntry;
+pub use context::{ContextMessage, to_model_messages};
+pub use file::{OpenFileError, SessionFile};
+pub use handle::{ClearedQueues, CommandError, NewPrompt, SessionHandle, SubmitBehavior};
+pub use listing::{Listing, StoredSession};
+pub use read::{EntriesPage, MessageSource, PageError, read_entries, read_messages, read_page};
+pub use writer::{Durability, Journal, StoreError};
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use actor::{RunRequest, SessionParts, TurnSettings, open_session};
+pub(crate) use file::{RestoredModel, initial_state};
+pub(crate) use sidecar::QueuedMessage;

@@ -1,0 +1,71 @@
+//! The file beside a session file: the epoch of its frame numbers, and the messages that wait in its queues.
+//!
+//! It is named `<session file without .jsonl>.state.json`, which wolli 0.0.2 does not look at. Queued messages carry
+//! the id of the entry that they will become; one whose entry is in the session file was delivered before a crash.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use wolli_protocol::ids::EntryId;
+use wolli_protocol::message::UserMessage;
+
+/// Version of the sidecar's format.
+const SIDECAR_VERSION: u32 = 1;
+
+/// A message that waits to be delivered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct QueuedMessage {
+    pub(crate) entry_id: EntryId,
+    pub(crate) message: UserMessage,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) idempotency_key: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Sidecar {
+    version: u32,
+    /// Counts the processes that opened the session, from 0.
+    pub(crate) epoch: u32,
+    #[serde(default)]
+    pub(crate) steer: Vec<QueuedMessage>,
+    #[serde(default)]
+    pub(crate) follow_up: Vec<QueuedMessage>,
+}
+
+/// Where the sidecar of a session file stands.
+pub(super) fn sidecar_path(session_file: &Path) -> PathBuf {
+    session_file.with_extension("state.json")
+}
+
+impl Sidecar {
+    pub(crate) fn new(epoch: u32, steer: Vec<QueuedMessage>, follow_up: Vec<QueuedMessage>) -> Self {
+        Self { version: SIDECAR_VERSION, epoch, steer, follow_up }
+    }
+
+    pub(super) fn first() -> Self {
+        Self { version: SIDECAR_VERSION, ..Self::default() }
+    }
+
+    /// Reads the sidecar. A session file without one was written by wolli 0.0.2 or lost it: its numbers 1, 2, 3 may
+    /// be known to somebody, so the next epoch is 1. One that is unreadable gives a number from the clock, which is
+    /// above every earlier one.
+    pub(super) fn load(session_file: &Path) -> Self {
+        let path = sidecar_path(session_file);
+        match std::fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_else(|error| {
+                tracing::warn!(path = %path.display(), %error, "the session's sidecar is unreadable; queued messages in it are lost");
+                let seconds = crate::clock::now_millis() / 1000;
+                Self { epoch: u32::try_from(seconds).unwrap_or(u32::MAX - 1), ..Self::first() }
+            }),
+            Err(_) => Self::first(),
+        }
+    }
+
+    /// Writes it whole: after a crash the old or the new content is there.
+    pub(super) fn store(&self, session_file: &Path) -> std::io::Result<()> {
+        let bytes = serde_json::to_vec(self).map_err(std::io::Error::other)?;
+        wolli_home::atomic::write(&sidecar_path(session_file), &bytes).map_err(|error| std::io::Error::other(error.to_string()))
+    }
+}

@@ -1,0 +1,6 @@
+//! One run: from `agent_start` to `agent_end`, turn by turn.
+
+mod run;
+mod toolcalls;
+
+pub(crate) use run::{Run, RunContext};
