@@ -1,7 +1,8 @@
 //! Lines of a session file (format version 3 of wolli 0.0.2) as `get_entries` and `/entries` give them.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::ser::{Error, SerializeMap};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -30,8 +31,8 @@ pub struct SessionHeader {
     pub parent_session: Option<String>,
 }
 
-/// One line after the header.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// One line after the header. `type` comes first in its JSON, then the fields that all kinds have.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
     pub id: EntryId,
@@ -41,6 +42,24 @@ pub struct Entry {
     pub timestamp: String,
     #[serde(flatten)]
     pub body: EntryBody,
+}
+
+impl Serialize for Entry {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // A derived `flatten` would put the common fields before `type`.
+        let body = serde_json::to_value(&self.body).map_err(S::Error::custom)?;
+        let fields = body.as_object().ok_or_else(|| S::Error::custom("entry without fields"))?;
+        let mut map = serializer.serialize_map(Some(fields.len() + 3))?;
+        for (key, value) in fields {
+            map.serialize_entry(key, value)?;
+            if key == "type" {
+                map.serialize_entry("id", &self.id)?;
+                map.serialize_entry("parentId", &self.parent_id)?;
+                map.serialize_entry("timestamp", &self.timestamp)?;
+            }
+        }
+        map.end()
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -5,7 +5,7 @@
 //! whole messages, as wolli 0.0.2 sent them. The optional fields below are the difference.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::dialog::{DialogRequest, DialogResolved};
@@ -76,7 +76,11 @@ pub enum SessionEvent {
     },
     /// Full contents of the three queues.
     QueueUpdate {
+        #[serde(serialize_with = "with_roles")]
+        #[schemars(with = "Vec<Message>")]
         steer: Vec<UserMessage>,
+        #[serde(serialize_with = "with_roles")]
+        #[schemars(with = "Vec<Message>")]
         follow_up: Vec<UserMessage>,
         next_turn: Vec<Message>,
     },
@@ -107,6 +111,20 @@ pub enum SessionEvent {
     },
     ExtensionUiRequest(DialogRequest),
     ExtensionUiResolved(DialogResolved),
+}
+
+/// Writes user messages with their `role`, as every message on the wire has one.
+///
+/// # Errors
+/// The serializer's.
+pub fn with_roles<S: Serializer>(messages: &[UserMessage], serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct WithRole<'a> {
+        role: &'static str,
+        #[serde(flatten)]
+        message: &'a UserMessage,
+    }
+    serializer.collect_seq(messages.iter().map(|message| WithRole { role: "user", message }))
 }
 
 /// Who changed the model.
