@@ -271,6 +271,27 @@ fn entries_that_come_before_their_frames_stand_in_the_transcript_once() {
 }
 
 #[test]
+fn history_stands_before_what_was_seen() {
+    let actions = vec![Action::Run { prompt: "p".into(), parts: vec![Part::Text(vec!["a".into()])], aborted: false }; 3];
+    let log = Recorder::record(&actions);
+    let entries: Vec<_> = log.iter().filter_map(|happening| happening.entry.clone()).collect();
+    for seen_from in [0, 2, 4, 6] {
+        let mut view = fresh();
+        // Of the second half of what it saw, the frames come after the history was read.
+        let (before, after) = entries[seen_from..].split_at((entries.len() - seen_from) / 2);
+        view.extend_with_entries(before);
+        view.prepend_history(&entries);
+        for entry in after {
+            let crate::entry::EntryBody::Message { message, .. } = &entry.body else { unreachable!() };
+            let id = view.last_id().unwrap().next();
+            view.apply(Some(id), &SessionEvent::MessageEnd { message: message.clone(), entry_id: Some(entry.id.clone()) }).unwrap();
+        }
+        let ids: Vec<_> = view.transcript.iter().map(|item| item.entry_id.clone().unwrap()).collect();
+        assert_eq!(ids, entries.iter().map(|entry| entry.id.clone()).collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn senseless_indexes_take_no_memory() {
     let mut view = fresh();
     let begun = SessionEvent::MessageStart { message: Message::Assistant(answer(Vec::new(), StopReason::Stop)), entry_id: None };

@@ -210,6 +210,17 @@ impl SessionView {
         }
     }
 
+    /// Puts the messages before the transcript: `entries` is the active branch from its beginning on. What stands in
+    /// the transcript, and what follows that, is left out.
+    pub fn prepend_history(&mut self, entries: &[Entry]) {
+        let older = entries.iter().take_while(|entry| !self.known.contains(&entry.id));
+        let items = older.filter_map(|entry| Some(TranscriptItem { entry_id: Some(entry.id.clone()), message: entry_message(entry)? }));
+        let mut transcript: Vec<_> = items.collect();
+        self.known.extend(transcript.iter().filter_map(|item| item.entry_id.clone()));
+        transcript.append(&mut self.transcript);
+        self.transcript = transcript;
+    }
+
     /// The name changed; sessions' streams do not tell, the control stream does.
     pub fn rename(&mut self, name: &str) {
         self.state.session_name = Some(name.to_owned()).filter(|name| !name.is_empty());
