@@ -1,2 +1,63 @@
-//! The command line.
-fn main() {}
+//! The one binary, `wolli`: what a person types, and what a person sees.
+//!
+//! Everything that concerns a running agent goes through the typed client, so that any program can do what this one does; files are
+//! reached through `wolli-home`. `commands::daemon` alone calls the daemon.
+//! Invariant: the environment is read here, once. No async runtime is started for what does not need one.
+
+mod agents;
+mod arguments;
+mod commands;
+mod console;
+mod failure;
+mod talk;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use wolli_home::environment::Environment;
+
+use arguments::{Arguments, Command};
+use console::Console;
+use failure::{Failure, status};
+use talk::Form;
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(e) => {
+            // Help and version are such "errors" too. If they cannot be printed, nobody reads.
+            drop(e.print());
+            return ExitCode::from(if e.use_stderr() { status::USAGE } else { 0 });
+        }
+    };
+    // A shell in a deleted folder has no current one; relative paths mean nothing there.
+    let current_folder = std::env::current_dir().unwrap_or_else(|_| "/".into());
+    let environment = Environment::new(std::env::vars_os(), current_folder);
+    let console = Console::new(environment.variable("TERM"), environment.variable("NO_COLOR").is_some());
+    match run(arguments, &environment, &console) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if let Some(text) = failure.text() {
+                console.complain(&text);
+            }
+            ExitCode::from(failure.status())
+        }
+    }
+}
+
+fn run(arguments: Arguments, environment: &Environment, console: &Console) -> Result<(), Failure> {
+    match arguments.command {
+        Some(Command::New(new)) => commands::new::run(new, environment, console).map(drop),
+        Some(Command::List) => commands::list::run(environment, console),
+        Some(Command::Delete(delete)) => commands::delete::run(&delete, environment, console),
+        Some(Command::Config { name }) => commands::config::run(name.as_deref(), environment, console),
+        Some(Command::Completions { shell }) => commands::completions::run(shell, console),
+        Some(Command::Chat(talk)) => talk::run(talk, Form::Chat, environment, console),
+        Some(Command::Daemon(_)) => Ok(()),
+        None if arguments.talk.agent.is_some() => talk::run(arguments.talk, Form::Name, environment, console),
+        None => {
+            commands::list::run(environment, console)?;
+            Ok(console.line("\nTalk to one with: wolli <agent>. More: wolli --help")?)
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! One file per command word.
+
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod delete;
+pub(crate) mod list;
+pub(crate) mod new;

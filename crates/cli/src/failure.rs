@@ -1,0 +1,148 @@
+//! Why a command failed: the text that a person reads, and the exit status.
+//!
+//! Invariant: every error of the libraries becomes a text and a status here and nowhere else. A text says what happened and, where
+//! there is something to do, what that is.
+
+use std::io;
+use std::path::PathBuf;
+
+use wolli_home::agent::AgentError;
+use wolli_home::config::ConfigError;
+use wolli_home::environment::HomeUnknown;
+use wolli_home::paths::InvalidAgentName;
+
+/// Exit statuses of the program. They are API: scripts and service managers decide by them.
+pub(crate) mod status {
+    /// It failed; the reason is on stderr.
+    pub(crate) const FAILURE: u8 = 1;
+    /// The command line is wrong.
+    pub(crate) const USAGE: u8 = 2;
+    /// A configuration file or `agent.json` is wrong.
+    pub(crate) const CONFIGURATION: u8 = 78;
+    /// Ended by Ctrl+C.
+    pub(crate) const INTERRUPTED: u8 = 130;
+    /// Ended by the request to terminate.
+    pub(crate) const TERMINATED: u8 = 143;
+}
+
+/// What a command ends with when it does not succeed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("Unknown agent \"{0}\". Create it with: wolli new {0}")]
+    UnknownAgent(String),
+    /// As above, where creating it would be no help.
+    #[error("Unknown agent \"{0}\".")]
+    NoSuchAgent(String),
+    #[error(transparent)]
+    Name(#[from] InvalidAgentName),
+    #[error("\"{0}\" is a command of wolli and cannot be the name of a new agent. Choose another name.")]
+    ReservedName(String),
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    #[error("Failed to delete agent \"{name}\": {reason}")]
+    Delete { name: String, reason: String },
+    #[error("{}", config_text(.0))]
+    Configuration(#[from] ConfigError),
+    #[error(transparent)]
+    Home(#[from] HomeUnknown),
+    #[error("Print mode needs a message: wolli {0} --print \"<message>\"")]
+    NoMessage(String),
+    #[error("Inline messages need --print: wolli {0} --print \"<message>\" (or run wolli {0} for interactive chat)")]
+    InlineMessage(String),
+    #[error("cannot read the message from stdin: {0}")]
+    Stdin(io::Error),
+    #[error("cannot start the program's own runtime: {0} (is the machine out of memory or processes?)")]
+    Start(io::Error),
+    #[error("cannot write to stdout: {0}")]
+    Output(#[from] io::Error),
+    /// The question was answered with no.
+    #[error("")]
+    Cancelled,
+    #[error("Interrupted.")]
+    Interrupted,
+    #[error("Terminated.")]
+    Terminated,
+}
+
+impl Failure {
+    /// The exit status.
+    pub(crate) fn status(&self) -> u8 {
+        match self {
+            Self::Agent(AgentError::Invalid { .. }) | Self::Configuration(_) | Self::Home(_) => status::CONFIGURATION,
+            // Whoever read our output has enough of it.
+            Self::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => 0,
+            Self::Interrupted => status::INTERRUPTED,
+            Self::Terminated => status::TERMINATED,
+            Self::UnknownAgent(_)
+            | Self::NoSuchAgent(_)
+            | Self::Name(_)
+            | Self::ReservedName(_)
+            | Self::Agent(_)
+            | Self::Delete { .. }
+            | Self::NoMessage(_)
+            | Self::InlineMessage(_)
+            | Self::Stdin(_)
+            | Self::Start(_)
+            | Self::Output(_)
+            | Self::Cancelled => status::FAILURE,
+        }
+    }
+
+    /// What stderr says; nothing when all has been said or nobody listens.
+    pub(crate) fn text(&self) -> Option<String> {
+        let text = match self {
+            Self::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => return None,
+            Self::Agent(AgentError::Invalid { path, .. }) => {
+                format!("{self}\nThe agent cannot be used until that is repaired{}.", hint_of_copies(path))
+            }
+            _ => self.to_string(),
+        };
+        Some(text).filter(|text| !text.is_empty())
+    }
+}
+
+fn hint_of_copies(path: &PathBuf) -> String {
+    let mut copy = path.clone().into_os_string();
+    copy.push(".last-good");
+    let copy = PathBuf::from(copy);
+    if copy.exists() { format!("; {} was no help, for it is damaged too", copy.display()) } else { String::new() }
+}
+
+fn config_text(error: &ConfigError) -> String {
+    let mut text = String::from("bad configuration:");
+    for diagnostic in &error.0 {
+        text.push_str("\n  ");
+        text.push_str(&diagnostic.to_string());
+    }
+    text.push_str("\nA daemon starts all the same, without these values. Correct or remove the lines; every key is in `wolli config`.");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_scripts_and_people_know() {
+        for (failure, text) in [
+            (Failure::UnknownAgent("x".into()), "Unknown agent \"x\". Create it with: wolli new x"),
+            (Failure::NoSuchAgent("x".into()), "Unknown agent \"x\"."),
+            (Failure::NoMessage("x".into()), "Print mode needs a message: wolli x --print \"<message>\""),
+            (
+                Failure::InlineMessage("x".into()),
+                "Inline messages need --print: wolli x --print \"<message>\" (or run wolli x for interactive chat)",
+            ),
+            (Failure::Delete { name: "x".into(), reason: "why".into() }, "Failed to delete agent \"x\": why"),
+        ] {
+            assert_eq!(failure.text().as_deref(), Some(text));
+            assert_eq!(failure.status(), 1);
+        }
+    }
+
+    #[test]
+    fn a_reader_that_left_is_no_failure() {
+        let failure = Failure::Output(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert_eq!((failure.status(), failure.text()), (0, None));
+        assert_eq!(Failure::Output(io::Error::from(io::ErrorKind::StorageFull)).status(), 1);
+    }
+}
