@@ -260,7 +260,7 @@ async fn be_helper(script: &str, ledger: Option<Ledger>) {
 }
 
 #[tokio::test]
-#[ignore = "the helper half of another test"]
+#[ignore = "started by the_death_of_the_parent_is_the_death_of_the_child"]
 async fn helper_with_a_child() {
     if std::env::var_os(HELPER).is_some() {
         be_helper("echo $$; exec sleep 300", None).await;
@@ -268,7 +268,7 @@ async fn helper_with_a_child() {
 }
 
 #[tokio::test]
-#[ignore = "the helper half of another test"]
+#[ignore = "started by a_successor_ends_what_a_killed_parent_left"]
 async fn helper_with_a_ledger() {
     if let Some(folder) = std::env::var_os(HELPER) {
         be_helper("sleep 300 & echo $$ $!; wait", Some(Ledger::open(Path::new(&folder)).unwrap())).await;
