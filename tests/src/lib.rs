@@ -1,1 +1,1 @@
-//! Tests that run the real binary.
+//! Tests of the whole: the architecture's rules, and the real binary end to end. The library itself is empty.

@@ -1,0 +1,32 @@
+#!/bin/sh
+# Checks for what cargo cannot bring, and brings what it can. Says what is missing and how to get it.
+set -eu
+cd "$(dirname "$0")/.."
+
+# The test runner; any version from this one on works.
+nextest=0.9.143
+
+if ! command -v cargo >/dev/null 2>&1; then
+  echo "cargo is not installed. Get Rust from https://rustup.rs, then run this again." >&2
+  exit 1
+fi
+
+# The linker, and a C compiler for the crypto library.
+if ! command -v cc >/dev/null 2>&1; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    echo "Installing a C compiler (apt-get install gcc libc6-dev)"
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq gcc libc6-dev
+  else
+    echo "There is no C compiler (cc). Install one: gcc and libc6-dev on Debian, gcc on Fedora, xcode-select --install on macOS." >&2
+    exit 1
+  fi
+fi
+
+# Into target/, so that nothing of the user's own is changed.
+if ! PATH="$PWD/target/tools/bin:$PATH" cargo nextest --version >/dev/null 2>&1; then
+  echo "Installing the test runner cargo-nextest $nextest into target/tools (once; a few minutes)"
+  if ! cargo install --quiet --locked cargo-nextest --version "$nextest" --root target/tools; then
+    echo "It could not be installed. The tests run under plain \`cargo test\`, which does not end a test that hangs." >&2
+  fi
+fi
