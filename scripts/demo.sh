@@ -85,7 +85,7 @@ The same with curl (start the daemon first, and stop it with Ctrl+C):
   curl -s -H "Authorization: Bearer \$token" http://127.0.0.1:$port/sessions/\$session/control \\
     -d '{"type":"prompt","message":"Hello from curl"}'
 
-With a real model: set the provider's key (ANTHROPIC_API_KEY, OPENAI_API_KEY, ...) and make an agent of your own,
+With a real model: set the provider's key (ANTHROPIC_API_KEY, DEEPSEEK_API_KEY, GROQ_API_KEY, ...) and make an agent of your own,
 
   $wolli new scribe --model anthropic/claude-opus-4-8
 

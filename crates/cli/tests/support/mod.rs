@@ -11,37 +11,37 @@ use tempfile::TempDir;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A folder that is home, root and shared folder of everything that is run in it.
-pub struct Home {
+pub(crate) struct Home {
     folder: TempDir,
 }
 
 /// What a program left behind.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Outcome {
-    pub status: Option<i32>,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Outcome {
+    pub(crate) status: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Home {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    pub fn root(&self) -> PathBuf {
+    pub(crate) fn root(&self) -> PathBuf {
         self.path().join("w")
     }
 
-    pub fn agent(&self, name: &str) -> PathBuf {
+    pub(crate) fn agent(&self, name: &str) -> PathBuf {
         self.root().join("agents").join(name)
     }
 
     /// The binary with a cleared environment.
-    pub fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wolli"));
         command
             .args(arguments)
@@ -60,17 +60,17 @@ impl Home {
     }
 
     /// Runs to the end without input.
-    pub fn run(&self, arguments: &[&str]) -> Outcome {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Outcome {
         finish(self.command(arguments), "")
     }
 
     /// Runs to the end with this on stdin.
-    pub fn run_with_input(&self, arguments: &[&str], input: &str) -> Outcome {
+    pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> Outcome {
         finish(self.command(arguments), input)
     }
 
     /// Runs something that must succeed; gives its stdout.
-    pub fn succeed(&self, arguments: &[&str]) -> String {
+    pub(crate) fn succeed(&self, arguments: &[&str]) -> String {
         let outcome = self.run(arguments);
         assert_eq!(outcome.status, Some(0), "{arguments:?}: {outcome:?}");
         outcome.stdout
@@ -78,7 +78,7 @@ impl Home {
 }
 
 /// Runs a program to its end and fails loudly when that does not come.
-pub fn finish(mut command: Command, input: &str) -> Outcome {
+pub(crate) fn finish(mut command: Command, input: &str) -> Outcome {
     use std::io::{Read, Write};
     command.stdin(if input.is_empty() { Stdio::null() } else { Stdio::piped() });
     let mut child = command.spawn().unwrap();
