@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use wolli_exec::spill::{MAX_SPILL_BYTES, clean};
 use wolli_exec::{
     Collected, Ending, Exit, Finished, Limits, Program, RunSettings, SpillReport, SpillSettings, Truncated, TruncatedBy, Update, Updates,
     run,
@@ -25,6 +26,10 @@ use super::spec::{Execution, Tool, ToolFuture, ToolSpec, builtin};
 
 /// The shortest time between two updates: people see no more, and each costs every client.
 const UPDATE_EVERY: Duration = Duration::from_millis(100);
+
+/// Long outputs are kept as `<prefix>-<16 hex digits>.log` for a week, and 100 MiB of them: a model reads them soon or never.
+const SPILL_PREFIX: &str = "bash";
+const SPILL_MAX_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Where commands can run. Confined targets will stand here as well.
 const TARGETS: [&str; 1] = ["host"];
@@ -99,7 +104,7 @@ async fn execute(arguments: &Arguments, context: &ToolContext) -> Result<ToolOut
         time_limit,
         spill: Some(SpillSettings {
             folder: context.spill_dir.clone(),
-            prefix: "bash".to_owned(),
+            prefix: SPILL_PREFIX.to_owned(),
             beyond_lines: limits.max_lines as u64,
             beyond_bytes: limits.max_bytes as u64,
         }),
@@ -111,10 +116,21 @@ async fn execute(arguments: &Arguments, context: &ToolContext) -> Result<ToolOut
     let updates = Updates { every: UPDATE_EVERY, deliver: &mut deliver };
     let finished = Box::pin(run(program, settings, Some(updates))).await.map_err(|error| ToolFailure::Text(error.to_string()))?;
     let output = describe(&finished, seconds, limits);
+    if finished.spill.is_some() {
+        clean_up(context.spill_dir.clone()).await;
+    }
     if let Some(background) = finished.background {
         context.background.keep(background);
     }
     Ok(output)
+}
+
+/// Long outputs of former commands must not pile up. Best effort; the next command tries again.
+async fn clean_up(folder: PathBuf) {
+    let cleaned = tokio::task::spawn_blocking(move || clean(&folder, SPILL_PREFIX, SPILL_MAX_AGE, MAX_SPILL_BYTES)).await;
+    if let Ok(Err(error)) = cleaned {
+        tracing::debug!(%error, "long outputs not cleaned up");
+    }
 }
 
 /// The limit, and as text in seconds. Absent, zero and negative mean the default.

@@ -12,6 +12,8 @@ use wolli_exec::{Background, Ledger};
 use wolli_protocol::event::ToolResult;
 use wolli_protocol::message::UserBlock;
 
+use super::control::ControlState;
+
 /// Everything a tool may know and use. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ToolContext {
@@ -27,6 +29,8 @@ pub struct ToolContext {
     pub bash_time_limit: Duration,
     /// Where running programs are recorded.
     pub ledger: Option<Ledger>,
+    /// What `write` and `edit` keep away from.
+    pub control: ControlState,
     pub agent: Arc<dyn AgentFiles>,
     pub updates: ToolUpdates,
     pub background: BackgroundCommands,

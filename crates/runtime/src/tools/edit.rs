@@ -110,8 +110,10 @@ impl Tool for Edit {
                 blocking(&context.cancel, move |_| Ok(path::real(&file))).await?
             };
             let lock = locks::lock(&real, &context.cancel).await?;
+            let control = context.control.clone();
             blocking(&context.cancel, move |abort| {
                 let _held = lock;
+                control.refuse(&file)?;
                 apply(&file, &arguments, abort)
             })
             .await

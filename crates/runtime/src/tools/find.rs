@@ -174,6 +174,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn linked_folders_are_searched_when_named() {
+        let home = home();
+        std::os::unix::fs::symlink("src", home.path("linked")).unwrap();
+        assert_eq!(home.good("find", json!({"pattern": "lib.rs"})).await, "src/lib.rs");
+        assert_eq!(home.good("find", json!({"pattern": "lib.rs", "path": "linked"})).await, "lib.rs");
+        home.write("src/lib.rs", "needle\n");
+        assert_eq!(home.good("grep", json!({"pattern": "needle", "path": "linked"})).await, "lib.rs:1: needle");
+        std::os::unix::fs::symlink("src/lib.rs", home.path("file")).unwrap();
+        assert_eq!(home.good("grep", json!({"pattern": "needle", "path": "file"})).await, "file:1: needle");
+        assert_eq!(home.good("grep", json!({"pattern": "needle"})).await, "src/lib.rs:1: needle");
+    }
+
+    #[tokio::test]
     async fn limits_and_errors() {
         let home = home();
         let output = home.call("find", json!({"pattern": "*.rs", "limit": 2})).await;

@@ -149,8 +149,8 @@ fn prepare(bytes: &[u8], format: ImageFormat, abort: &Abort) -> Result<Shown, To
     }
     let mut displayed = fit(original);
     loop {
-        let scaled = if displayed == original { image.clone() } else { image.resize_exact(displayed.0, displayed.1, FilterType::Triangle) };
-        if let Some((bytes, format)) = encode(&scaled, abort)? {
+        let scaled = (displayed != original).then(|| image.resize_exact(displayed.0, displayed.1, FilterType::Triangle));
+        if let Some((bytes, format)) = encode(scaled.as_ref().unwrap_or(&image), abort)? {
             return Ok(Shown::Resized { bytes, format, original, displayed });
         }
         if displayed == (1, 1) {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use wolli_protocol::message::{JsonObject, UserBlock};
 
-use super::{AgentFiles, BackgroundCommands, Built, ToolContext, ToolOutput, ToolSet, ToolUpdates};
+use super::{AgentFiles, BackgroundCommands, Built, ControlState, ToolContext, ToolOutput, ToolSet, ToolUpdates};
 
 /// A temporary home that is removed at the end.
 #[derive(Debug)]
@@ -66,6 +66,7 @@ impl Home {
             cancel: CancellationToken::new(),
             bash_time_limit: Duration::from_secs(600),
             ledger: None,
+            control: ControlState::default(),
             agent: Arc::clone(&self.agent) as Arc<dyn AgentFiles>,
             updates: ToolUpdates::default(),
             background: BackgroundCommands::default(),

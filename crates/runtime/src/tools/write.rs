@@ -54,9 +54,11 @@ impl Tool for Write {
                 blocking(&context.cancel, move |_| Ok(path::real(&file))).await?
             };
             let lock = locks::lock(&real, &context.cancel).await?;
+            let control = context.control.clone();
             let length = content.len();
             blocking(&context.cancel, move |abort| {
                 let _held = lock;
+                control.refuse(&file)?;
                 atomic::replace(&file, content.as_bytes(), None, abort)
             })
             .await?;

@@ -158,6 +158,21 @@ async fn long_lines_and_errors() {
 }
 
 #[tokio::test]
+async fn old_outputs_are_cleaned_up() {
+    let home = Home::new();
+    home.write("tmp/bash-0123456789abcdef.log", "old");
+    home.write("tmp/mine.txt", "old");
+    let long_ago = std::time::SystemTime::now() - Duration::from_secs(8 * 24 * 60 * 60);
+    for name in ["tmp/bash-0123456789abcdef.log", "tmp/mine.txt"] {
+        std::fs::File::options().write(true).open(home.path(name)).unwrap().set_modified(long_ago).unwrap();
+    }
+    home.good("bash", json!({"command": "seq 3000"})).await;
+    let left = names(&home.path("tmp"));
+    assert_eq!((left.len(), left.contains(&"mine.txt".to_owned())), (2, true), "{left:?}");
+    assert!(!home.path("tmp/bash-0123456789abcdef.log").exists());
+}
+
+#[tokio::test]
 async fn a_spill_that_fails_does_not_fail_the_command() {
     let home = Home::new();
     home.write("tmp", "a file where the folder should be");

@@ -75,12 +75,23 @@ async fn broken_images_are_left_out() {
     assert_eq!(image_of(&home.call("read", json!({"path": "broken.jpg"})).await), None);
 }
 
+/// The checksum of PNG chunks.
+fn crc32(bytes: &[u8]) -> u32 {
+    let step =
+        |crc: u32, byte: &u8| (0..8).fold(crc ^ u32::from(*byte), |crc, _| if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 });
+    !bytes.iter().fold(u32::MAX, step)
+}
+
 #[tokio::test]
 async fn a_bomb_is_left_out_without_being_unpacked() {
     // A valid header that claims 60,000 x 60,000 pixels.
     let home = Home::new();
     let mut png = small(ImageFormat::Png);
     png[16..24].copy_from_slice(&[0, 0, 0xea, 0x60, 0, 0, 0xea, 0x60]);
+    let checksum = crc32(&png[12..29]);
+    png[29..33].copy_from_slice(&checksum.to_be_bytes());
+    let reader = ImageReader::with_format(Cursor::new(&png), ImageFormat::Png);
+    assert_eq!(reader.into_dimensions().unwrap(), (60_000, 60_000));
     home.write("bomb.png", &png);
     assert_eq!(image_of(&home.call("read", json!({"path": "bomb.png"})).await), None);
     // A file that is longer than any picture; sparse.
