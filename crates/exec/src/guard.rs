@@ -171,6 +171,18 @@ impl ProcessGuard {
         Ended { exit: self.exit, survivors: members }
     }
 
+    /// Ends a server that is asked by the end of its input: waits `patience` for it to end by itself, then [`Self::end`].
+    ///
+    /// The input is closed here, unless it was taken; then its owner has to drop it before. What the leader leaves behind is ended in any case.
+    /// Cancel-safe: the guard still kills when dropped.
+    pub async fn shut_down(&mut self, patience: Duration, grace: Duration) -> Ended {
+        drop(self.stdin.take());
+        if timeout(patience, self.wait()).await.is_ok() && !self.is_alive().await {
+            return Ended { exit: self.exit, survivors: Vec::new() };
+        }
+        self.end(grace).await
+    }
+
     /// Whether the leader is reaped and nobody else is left. Without a process table, the group is asked.
     fn is_over(&self, members: &[ProcessIdentity]) -> bool {
         let is_group_empty = || {

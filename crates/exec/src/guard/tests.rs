@@ -154,6 +154,24 @@ async fn end_finds_descendants_that_left_the_group() {
 }
 
 #[tokio::test]
+async fn a_server_is_asked_by_the_end_of_its_input() {
+    // Obeys; obeys but leaves a child; ignores that and SIGTERM as well.
+    for (script, expected) in [
+        ("echo; while read -r line; do :; done; exit 3", Exit::Code(3)),
+        ("sleep 300 & echo $!; while read -r line; do :; done; exit 3", Exit::Code(3)),
+        ("trap '' TERM; echo $$; while :; do sleep 0.05; done", Exit::Signal(9)),
+    ] {
+        let mut guard = ProcessGuard::spawn(shell(script).stdin(Stdin::Pipe), None).await.unwrap();
+        let mut line = String::new();
+        BufReader::new(guard.stdout.as_mut().unwrap()).read_line(&mut line).await.unwrap();
+        let patience = if expected == Exit::Code(3) { PATIENCE } else { Duration::from_millis(50) };
+        let ended = guard.shut_down(patience, Duration::from_millis(50)).await;
+        assert_eq!(ended, Ended { exit: Some(expected), survivors: vec![] }, "{script}");
+        assert!(identities(&line).iter().all(|process| !process.is_alive()));
+    }
+}
+
+#[tokio::test]
 async fn drop_kills_grandchildren() {
     let (guard, processes) = start("setsid sleep 300 & a=$!; bash -c 'sleep 300 & sleep 300 & echo $1 $$ $!; wait' x $a").await;
     assert_eq!(processes.len(), 3);

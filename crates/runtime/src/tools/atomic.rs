@@ -218,6 +218,17 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_that_takes_no_new_files_is_no_obstacle() {
+        let home = Home::new();
+        home.write("dir/f", "a longer old text");
+        std::fs::set_permissions(home.path("dir"), Permissions::from_mode(0o500)).unwrap();
+        // For root every folder takes files; then this is the usual way.
+        replace(&home.path("dir/f"), b"new", None, &Abort::default()).unwrap();
+        assert_eq!((home.read("dir/f").as_str(), names(&home.path("dir"))), ("new", vec!["f".to_owned()]));
+        std::fs::set_permissions(home.path("dir"), Permissions::from_mode(0o700)).unwrap();
+    }
+
+    #[test]
     fn special_files_are_not_replaced() {
         let null = Path::new("/dev/null");
         replace(null, b"x", None, &Abort::default()).unwrap();

@@ -36,5 +36,5 @@ pub use context::{AgentFiles, BackgroundCommands, ToolContext, ToolOutput, ToolU
 pub use control::ControlState;
 pub use environment::tool_environment;
 pub use failure::ToolFailure;
-pub use set::{Built, Prepared, ToolSet, ToolSetError};
+pub use set::{Prepared, Stage, ToolSet, ToolSetError};
 pub use spec::{Execution, Tool, ToolFuture, ToolSpec};

@@ -11,9 +11,9 @@ use super::context::{ToolContext, ToolOutput};
 use super::spec::{Execution, Tool, ToolSpec};
 use super::{arguments, bash, deploy, edit, find, grep, ls, memory, read, write};
 
-/// Which built-in tools a session gets.
+/// How far the agent is, which decides which built-in tools a session gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Built {
+pub enum Stage {
     /// The agent is not deployed yet: it has `deploy`.
     Forming,
     Deployed,
@@ -44,8 +44,8 @@ impl ToolSet {
     ///
     /// # Errors
     /// If two have one name.
-    pub fn new(built: Built, more: impl IntoIterator<Item = Arc<dyn Tool>>) -> Result<Self, ToolSetError> {
-        let deploy: Option<Arc<dyn Tool>> = (built == Built::Forming).then(|| deploy::tool());
+    pub fn new(stage: Stage, more: impl IntoIterator<Item = Arc<dyn Tool>>) -> Result<Self, ToolSetError> {
+        let deploy: Option<Arc<dyn Tool>> = (stage == Stage::Forming).then(|| deploy::tool());
         let tools = [Some(memory::tool()), deploy]
             .into_iter()
             .flatten()
@@ -141,10 +141,10 @@ mod tests {
 
     #[test]
     fn names_in_order() {
-        let forming = ToolSet::new(Built::Forming, []).unwrap();
+        let forming = ToolSet::new(Stage::Forming, []).unwrap();
         let names: Vec<&str> = forming.names().collect();
         assert_eq!(names, ["memory", "deploy", "read", "write", "edit", "ls", "grep", "find", "bash"]);
-        let deployed = ToolSet::new(Built::Deployed, []).unwrap();
+        let deployed = ToolSet::new(Stage::Deployed, []).unwrap();
         assert_eq!(deployed.names().count(), 8);
         assert!(deployed.get("deploy").is_none());
         assert_eq!(deployed.only(&["bash".into(), "nope".into(), "read".into()]).names().collect::<Vec<_>>(), ["read", "bash"]);
@@ -152,13 +152,13 @@ mod tests {
 
     #[test]
     fn duplicates_are_refused() {
-        let error = ToolSet::new(Built::Deployed, [read::tool(), bash::tool(), bash::tool()]).unwrap_err();
+        let error = ToolSet::new(Stage::Deployed, [read::tool(), bash::tool(), bash::tool()]).unwrap_err();
         assert_eq!(error.to_string(), "Duplicate tool name(s): read, bash");
     }
 
     #[test]
     fn sequential_tools_make_a_sequential_batch() {
-        let set = ToolSet::new(Built::Forming, []).unwrap();
+        let set = ToolSet::new(Stage::Forming, []).unwrap();
         assert_eq!(set.execution(["read", "bash", "nope"]), Execution::Parallel);
         assert_eq!(set.execution(["read", "memory"]), Execution::Sequential);
         assert_eq!(set.execution(["deploy"]), Execution::Sequential);
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn parameters_are_the_known_ones() {
-        let set = ToolSet::new(Built::Forming, []).unwrap();
+        let set = ToolSet::new(Stage::Forming, []).unwrap();
         let described: Vec<String> = set
             .specs()
             .map(|spec| {
@@ -197,7 +197,7 @@ mod tests {
 
     #[tokio::test]
     async fn unknown_tools_bad_arguments_and_aborts_are_results() {
-        let set = ToolSet::new(Built::Deployed, []).unwrap();
+        let set = ToolSet::new(Stage::Deployed, []).unwrap();
         let unknown = set.prepare("nope", JsonObject::new()).unwrap_err();
         assert_eq!(unknown, ToolOutput::error("Tool nope not found"));
         assert_eq!(unknown.details, Some(json!({})));
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn every_tool_survives_any_kind_of_argument() {
-        let set = ToolSet::new(Built::Forming, []).unwrap();
+        let set = ToolSet::new(Stage::Forming, []).unwrap();
         for spec in set.specs() {
             for value in [Value::Null, json!(true), json!(-1.5), json!("x"), json!([]), json!({}), json!([{"oldText": 1}])] {
                 let keys = spec.parameters["properties"].as_object().unwrap().keys();

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use wolli_protocol::message::{JsonObject, UserBlock};
 
-use super::{AgentFiles, BackgroundCommands, Built, ControlState, ToolContext, ToolOutput, ToolSet, ToolUpdates};
+use super::{AgentFiles, BackgroundCommands, ControlState, Stage, ToolContext, ToolOutput, ToolSet, ToolUpdates};
 
 /// A temporary home that is removed at the end.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ impl Home {
 }
 
 pub(crate) async fn call(context: &ToolContext, name: &str, arguments: Value) -> ToolOutput {
-    let set = ToolSet::new(Built::Forming, []).unwrap();
+    let set = ToolSet::new(Stage::Forming, []).unwrap();
     match set.prepare(name, object(arguments)) {
         Ok(prepared) => prepared.run(context).await,
         Err(output) => output,

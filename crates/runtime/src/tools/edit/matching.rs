@@ -277,42 +277,52 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(256))]
-        #[test]
-        fn exact_edits_equal_a_simple_model(text in "[abc \n]{1,40}", cuts in prop::collection::btree_set(0_usize..41, 2..8), new in "[xyz\n]{0,3}") {
-            // Every second stretch between two cuts is replaced, if it is unique.
-            let cuts: Vec<usize> = cuts.into_iter().filter(|cut| *cut <= text.len()).collect();
-            let wanted: Vec<Range<usize>> = cuts.chunks_exact(2).map(|pair| pair[0]..pair[1]).collect();
-            let unique = |range: &Range<usize>| (0..text.len()).filter(|&start| text[start..].starts_with(&text[range.clone()])).count() == 1;
-            prop_assume!(!wanted.is_empty() && wanted.iter().all(unique));
-            let pairs: Vec<Replacement> = wanted
-                .iter()
-                .rev()
-                .map(|range| Replacement { old_text: text[range.clone()].to_owned(), new_text: new.clone() })
-                .collect();
-            let mut model = text.clone();
-            for range in wanted.iter().rev() {
-                model.replace_range(range.clone(), &new);
+            #![proptest_config(ProptestConfig::with_cases(256))]
+            #[test]
+            fn exact_edits_equal_a_simple_model(text in "[abc \n]{1,40}", cuts in prop::collection::btree_set(0_usize..41, 2..8), new in "[xyz\n]{0,3}", crlf in any::<bool>(), mark in any::<bool>()) {
+                // Every second stretch between two cuts is replaced, if it is unique.
+                let cuts: Vec<usize> = cuts.into_iter().filter(|cut| *cut <= text.len()).collect();
+                let wanted: Vec<Range<usize>> = cuts.chunks_exact(2).map(|pair| pair[0]..pair[1]).collect();
+                let unique = |range: &Range<usize>| (0..text.len()).filter(|&start| text[start..].starts_with(&text[range.clone()])).count() == 1;
+                prop_assume!(!wanted.is_empty() && wanted.iter().all(unique));
+                let pairs: Vec<Replacement> = wanted
+                    .iter()
+                    .rev()
+                    .map(|range| Replacement { old_text: text[range.clone()].to_owned(), new_text: new.clone() })
+                    .collect();
+                let mut model = text.clone();
+                for range in wanted.iter().rev() {
+                    model.replace_range(range.clone(), &new);
+                }
+    let file = |content: &str| {
+                    // New line ends follow the first one of the file.
+                    let content = if crlf && text.contains('\n') { content.replace('\n', "\r\n") } else { content.to_owned() };
+                    if mark { format!("\u{feff}{content}") } else { content }
+                };
+                let result = apply(file(&text).as_bytes(), &pairs, "f");
+                if model == text {
+                    prop_assert!(result.is_err());
+                } else {
+                    prop_assert_eq!(result, Ok(file(&model).into_bytes()));
+                }
             }
-            prop_assert_eq!(apply(text.as_bytes(), &pairs, "f"), Ok(model.into_bytes()));
-        }
 
-        #[test]
-        fn nothing_outside_of_the_place_is_touched(before in source(), middle in source(), after in source()) {
-            let original = [before.as_slice(), &middle, &after].concat();
-            let old = text::fuzzy(&text::read(&middle).text).text;
-            let edit = [Replacement { old_text: old.clone(), new_text: "NEW".to_owned() }];
-            if let Ok(edited) = apply(&original, &edit, "f") {
-                // What is around "NEW" is the original around one place, and that place reads like the old text.
-                let position = edited.windows(3).position(|window| window == b"NEW").unwrap();
-                let (head, tail) = (&edited[..position], &edited[position + 3..]);
-                prop_assert!(original.starts_with(head) && original.ends_with(tail));
-                prop_assert!(head.len() + tail.len() < original.len());
-                let place = &original[head.len()..original.len() - tail.len()];
-                let form = text::fuzzy(&text::read(place).text).text;
-                let is_same = form == text::fuzzy(&old).text || text::read(place).text == old;
-                prop_assert!(is_same, "{place:?} for {old:?}");
+            #[test]
+            fn nothing_outside_of_the_place_is_touched(before in source(), middle in source(), after in source()) {
+                let original = [before.as_slice(), &middle, &after].concat();
+                let old = text::fuzzy(&text::read(&middle).text).text;
+                let edit = [Replacement { old_text: old.clone(), new_text: "NEW".to_owned() }];
+                if let Ok(edited) = apply(&original, &edit, "f") {
+                    // What is around "NEW" is the original around one place, and that place reads like the old text.
+                    let position = edited.windows(3).position(|window| window == b"NEW").unwrap();
+                    let (head, tail) = (&edited[..position], &edited[position + 3..]);
+                    prop_assert!(original.starts_with(head) && original.ends_with(tail));
+                    prop_assert!(head.len() + tail.len() < original.len());
+                    let place = &original[head.len()..original.len() - tail.len()];
+                    let form = text::fuzzy(&text::read(place).text).text;
+                    let is_same = form == text::fuzzy(&old).text || text::read(place).text == old;
+                    prop_assert!(is_same, "{place:?} for {old:?}");
+                }
             }
         }
-    }
 }

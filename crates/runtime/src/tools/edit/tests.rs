@@ -1,7 +1,7 @@
 //! The tool around the matcher: fix-ups, files, locks, results.
 
 use crate::tools::testing::{Home, names, object, text as text_of};
-use crate::tools::{Built, ToolSet};
+use crate::tools::{Stage, ToolSet};
 
 use super::*;
 
@@ -22,7 +22,7 @@ async fn the_recorded_edit() {
 
 #[test]
 fn fix_ups() {
-    let set = ToolSet::new(Built::Deployed, []).unwrap();
+    let set = ToolSet::new(Stage::Deployed, []).unwrap();
     let item = |old: &str| json!({"oldText": old, "newText": "n"});
     for (given, expected) in [
         (json!({"path": "f", "edits": "[{\"oldText\":\"a\",\"newText\":\"n\"}]"}), json!([item("a")])),
