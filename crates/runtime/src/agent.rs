@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use wolli_home::agent::{self, AgentDocument, AgentError, Change};
 use wolli_home::paths::AgentHome;
 
-use crate::tools::AgentFiles;
+use crate::tools::{AgentFiles, Stage};
 
 /// The agent's home and the newest content of its `agent.json`. Every method that touches the file is blocking.
 #[derive(Debug)]
@@ -35,10 +35,10 @@ impl Agent {
         self.lock().clone()
     }
 
-    /// True until the human has deployed the agent.
+    /// How far the agent is.
     #[must_use]
-    pub fn is_forming(&self) -> bool {
-        self.lock().deployed_at().is_none()
+    pub fn stage(&self) -> Stage {
+        if self.lock().deployed_at().is_none() { Stage::Forming } else { Stage::Deployed }
     }
 
     /// Reads the file again, since other programs change it too; an unreadable one leaves the last content.

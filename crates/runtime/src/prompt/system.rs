@@ -8,14 +8,14 @@ use wolli_protocol::resource::ContextInfo;
 use wolli_protocol::text::utf16_len;
 
 use super::memory::{MemoryFiles, read_lossy};
-use crate::tools::ToolSet;
+use crate::tools::{Stage, ToolSet};
 
 /// What the prompt is made of.
 #[derive(Debug)]
 pub struct SystemPrompt<'a> {
     pub agent: &'a str,
     pub purpose: &'a str,
-    pub forming: bool,
+    pub stage: Stage,
     pub home: &'a Path,
     pub memory: &'a MemoryFiles,
     pub tools: &'a ToolSet,
@@ -62,7 +62,7 @@ impl SystemPrompt<'_> {
         }
         push(&mut text, &self.tools_part());
         push(&mut text, &self.place_part());
-        if self.forming {
+        if self.stage == Stage::Forming {
             push(&mut text, FORMING);
         }
         if let Some(appendix) = self.appendix.filter(|appendix| !appendix.is_empty()) {

@@ -23,9 +23,7 @@ use super::sessions::Slots;
 use crate::agent::Agent;
 use crate::session::Listing;
 use crate::tasks::Tasks;
-
-/// Variables that tools get, besides every `LC_*` and `XDG_*`. Keys and tokens are never among them.
-const TOOL_VARIABLES: [&str; 9] = ["HOME", "PATH", "LANG", "TERM", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL"];
+use crate::tools::{ControlState, tool_environment};
 
 /// What a runtime is opened with. The caller holds the home's lock.
 #[derive(Debug)]
@@ -138,7 +136,7 @@ struct Prepared {
 
 /// Reads everything that does not grow with the agent's history. Blocking.
 fn prepare(inputs: Inputs) -> Result<Prepared, OpenError> {
-    let Inputs { root: _, shared, home, agent, environment, config, mut diagnostics } = inputs;
+    let Inputs { root, shared, home, agent, environment, config, mut diagnostics } = inputs;
     for folder in [home.sessions(), home.temporary()] {
         wolli_home::atomic::create_folder(&folder)
             .map_err(|source| OpenError::Home { path: folder.to_string_lossy().into_owned(), source })?;
@@ -149,6 +147,7 @@ fn prepare(inputs: Inputs) -> Result<Prepared, OpenError> {
     let ledger = open_ledger(&home, &mut diagnostics);
     let listing = Listing::new(home.sessions());
     let spill_folder = home.temporary();
+    let variables = environment.variables().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
     let services = Services {
         tasks: Tasks::new(),
         client: ModelClient::new(ClientConfig {
@@ -157,10 +156,11 @@ fn prepare(inputs: Inputs) -> Result<Prepared, OpenError> {
             ..ClientConfig::default()
         }),
         registry: Arc::new(registry),
-        agent: Arc::new(Agent::new(home, agent.document)),
         control: Control::new(),
         hubs: Hubs::default(),
-        tool_environment: Arc::new(tool_environment(&environment)),
+        tool_environment: Arc::new(tool_environment(variables, None)),
+        control_state: ControlState::new(&home, &root, &shared),
+        agent: Arc::new(Agent::new(home, agent.document)),
         spill_folder,
         bash_time_limit: config.limits.bash_timeout,
         ledger,
@@ -195,17 +195,6 @@ fn warn(message: String, path: Option<&std::path::Path>) -> ResourceDiagnostic {
         path: path.map(|path| path.to_string_lossy().into_owned()),
         collision: None,
     }
-}
-
-fn tool_environment(environment: &Environment) -> std::collections::BTreeMap<String, String> {
-    let mut allowed: std::collections::BTreeMap<String, String> = environment
-        .variables()
-        .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
-        .filter(|(name, _)| TOOL_VARIABLES.contains(name) || name.starts_with("LC_") || name.starts_with("XDG_"))
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect();
-    allowed.insert("WOLLI_CODING_AGENT".into(), "true".into());
-    allowed
 }
 
 impl Runtime {

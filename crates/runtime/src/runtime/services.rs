@@ -15,7 +15,7 @@ use super::control::Control;
 use super::hubs::Hubs;
 use crate::agent::Agent;
 use crate::tasks::Tasks;
-use crate::tools::{AgentFiles, BackgroundCommands, ToolContext, ToolUpdates};
+use crate::tools::{AgentFiles, BackgroundCommands, ControlState, ToolContext, ToolUpdates};
 use wolli_exec::Ledger;
 
 /// Shared by all sessions of one runtime.
@@ -29,6 +29,8 @@ pub(crate) struct Services {
     pub(super) hubs: Hubs,
     /// The whole environment of tools: an allow list, without our token and without keys.
     pub(crate) tool_environment: Arc<BTreeMap<String, String>>,
+    /// What tools keep away from.
+    pub(crate) control_state: ControlState,
     pub(crate) spill_folder: PathBuf,
     pub(crate) bash_time_limit: Duration,
     /// What runs, so that the next daemon can end what a killed one left.
@@ -46,6 +48,7 @@ impl Services {
             cancel,
             bash_time_limit: self.bash_time_limit,
             ledger: self.ledger.clone(),
+            control: self.control_state.clone(),
             agent: Arc::clone(&self.agent) as Arc<dyn AgentFiles>,
             updates,
             background: self.background(),

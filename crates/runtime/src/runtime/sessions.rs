@@ -26,7 +26,7 @@ use crate::session::{
     CommandError, EntriesPage, OpenFileError, PageError, RestoredModel, SessionFile, SessionHandle, SessionParts, StoredSession,
     TurnSettings, initial_state, open_session, read_page,
 };
-use crate::tools::{Built, ToolSet};
+use crate::tools::{Stage, ToolSet};
 
 /// How commands are confined in this version.
 const CONFINEMENT: &str = "none";
@@ -170,7 +170,7 @@ impl Runtime {
         // The epoch has to be on disk before its first frame.
         file.store_sidecar(&sidecar).map_err(|source| OpenFileError::Io { path: stored.path.clone(), source })?;
         let settings = self.start(restored.model.as_ref(), restored.level);
-        let (tools, system_prompt) = self.equip(self.services.agent.is_forming());
+        let (tools, system_prompt) = self.equip(self.services.agent.stage());
         Ok(SessionParts {
             id: stored.id.clone(),
             file,
@@ -186,7 +186,7 @@ impl Runtime {
     }
 
     /// Creates a session file and everything that goes with it. Blocking.
-    fn create(&self, forming: bool) -> Result<SessionParts, SessionError> {
+    fn create(&self, stage: Stage) -> Result<SessionParts, SessionError> {
         let id = SessionId::generate();
         let home = self.services.agent.home();
         let workspace = home.workspace().to_string_lossy().into_owned();
@@ -194,7 +194,7 @@ impl Runtime {
         let state = initial_state(id.clone(), file.path(), None, CONFINEMENT);
         let hub = self.services.hubs.add(Hub::new(state, FrameId::before_epoch(sidecar.epoch)));
         let settings = self.start(None, None);
-        let (tools, system_prompt) = self.equip(forming);
+        let (tools, system_prompt) = self.equip(stage);
         Ok(SessionParts {
             id,
             file,
@@ -219,16 +219,16 @@ impl Runtime {
     }
 
     /// The tools and the prompt of a session that becomes resident now. Blocking.
-    fn equip(&self, forming: bool) -> (Arc<ToolSet>, Arc<str>) {
+    fn equip(&self, stage: Stage) -> (Arc<ToolSet>, Arc<str>) {
         let document = self.services.agent.document();
         let home = self.services.agent.home();
-        let tools = built_in(forming);
+        let tools = built_in(stage);
         let memory = MemoryFiles::read(home.path());
         let appendix = std::fs::read(home.append_system()).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let prompt = SystemPrompt {
             agent: document.name(),
             purpose: document.purpose(),
-            forming,
+            stage,
             home: home.path(),
             memory: &memory,
             tools: &tools,
@@ -255,7 +255,7 @@ impl Runtime {
     }
 
     pub(super) async fn new_session(&self) -> Result<SessionHandle, SessionError> {
-        self.add_session(|runtime| runtime.create(runtime.services.agent.is_forming())).await
+        self.add_session(|runtime| runtime.create(runtime.services.agent.stage())).await
     }
 
     async fn add_session(
@@ -278,7 +278,7 @@ impl Runtime {
     /// # Errors
     /// The agent is still forming, or the disk refused.
     pub async fn create_session(&self) -> Result<SessionHandle, SessionError> {
-        if self.services.agent.is_forming() {
+        if self.services.agent.stage() == Stage::Forming {
             return Err(SessionError::Forming);
         }
         self.new_session().await
@@ -290,7 +290,7 @@ impl Runtime {
     /// The disk refused; the agent is what it was before.
     pub async fn deploy(&self) -> Result<SessionHandle, SessionError> {
         self.add_session(|runtime| {
-            let parts = runtime.create(false)?;
+            let parts = runtime.create(Stage::Deployed)?;
             match runtime.services.agent.change(Change::Deploy(std::time::SystemTime::now())) {
                 Ok(()) => Ok(parts),
                 Err(error) => {
@@ -469,7 +469,7 @@ impl Runtime {
     /// The tools that a session which opens now gets.
     #[must_use]
     pub fn tools(&self) -> Vec<ToolInfo> {
-        built_in(self.services.agent.is_forming()).specs().map(crate::tools::ToolSpec::info).collect()
+        built_in(self.services.agent.stage()).specs().map(crate::tools::ToolSpec::info).collect()
     }
 
     /// The agent's context files.
@@ -489,10 +489,9 @@ impl Runtime {
     }
 }
 
-fn built_in(forming: bool) -> ToolSet {
-    let built = if forming { Built::Forming } else { Built::Deployed };
+fn built_in(stage: Stage) -> ToolSet {
     #[expect(clippy::expect_used, reason = "the built-in tools alone have no name twice; a test of the set holds that")]
-    ToolSet::new(built, []).expect("built-in tools have names of their own")
+    ToolSet::new(stage, []).expect("built-in tools have names of their own")
 }
 
 fn splice_entries(json: &mut String, page: &EntriesPage) {
