@@ -24,6 +24,10 @@ struct Agent {
 }
 
 async fn open(folder: &Path) -> Runtime {
+    open_with(folder, Config::default()).await
+}
+
+async fn open_with(folder: &Path, config: Config) -> Runtime {
     let root = Root::new(folder);
     let listing = agent::list(&root).unwrap();
     let (home, loaded) = match listing.agents.into_iter().next() {
@@ -40,7 +44,7 @@ async fn open(folder: &Path) -> Runtime {
         home,
         agent: loaded,
         environment,
-        config: Config::default(),
+        config,
         diagnostics: Vec::new(),
     })
     .await
@@ -283,4 +287,31 @@ async fn many_prompts_at_once_start_one_run() {
     let users = agent.roles().await.iter().filter(|role| *role == "user").count();
     assert_eq!(users, accepted);
     assert!(accepted >= 1);
+}
+
+#[tokio::test]
+async fn a_session_that_was_cut_off_says_so_and_goes_on() {
+    let agent = Agent::new().await;
+    agent.prompt("hello").await;
+    agent.idle().await;
+    let path = agent.runtime.session(&agent.session).await.unwrap().path().clone();
+    agent.runtime.shutdown(Duration::from_secs(5)).await;
+    // The process died before the answer: its line is not there.
+    let text = std::fs::read_to_string(&path).unwrap();
+    let cut = text.trim_end().rfind('\n').unwrap() + 1;
+    std::fs::write(&path, &text[..cut]).unwrap();
+
+    let runtime = open(agent.folder.path()).await;
+    let agent = Agent { runtime, ..agent };
+    let hello = agent.attach().await.hello;
+    assert!(String::from_utf8_lossy(&hello).contains(r#""waiting":{"kind":"resume""#));
+    assert_eq!(agent.roles().await, ["user"]);
+    agent.runtime.shutdown(Duration::from_secs(5)).await;
+
+    let config = Config { resume: wolli_home::config::Resume { auto: true }, ..Config::default() };
+    let runtime = open_with(agent.folder.path(), config).await;
+    let agent = Agent { runtime, ..agent };
+    // Opening it is what lets it go on, whoever comes first.
+    agent.idle().await;
+    assert_eq!(agent.roles().await, ["user", "assistant"]);
 }

@@ -1,7 +1,7 @@
 //! The log itself: numbers, the ring, and the state that the events add up to.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::watch;
 use wolli_protocol::event::{MessageOrReference, SessionEvent};
@@ -82,8 +82,9 @@ impl Log {
                 if matches!(message, Message::Assistant(_)) {
                     self.live.end_message();
                 }
-                self.state.message_count += 1;
+                // One without an entry could not be stored; it is told, and gone.
                 if entry_id.is_some() {
+                    self.state.message_count += 1;
                     self.leaf.clone_from(entry_id);
                 }
             }
@@ -98,13 +99,15 @@ impl Log {
             }
             SessionEvent::ToolExecutionEnd { tool_call_id, .. } => self.live.end_tool(tool_call_id),
             SessionEvent::TurnEnd { message, tool_results } => {
-                if let Some(message) = reference(message) {
-                    return Body::TurnEnd { message, results: tool_results.iter().filter_map(reference).collect() };
+                if let (Some(message), Some(results)) = (reference(message), references(tool_results)) {
+                    return Body::TurnEnd { message, results };
                 }
             }
             SessionEvent::AgentEnd { messages } => {
                 self.live.clear();
-                return Body::AgentEnd { messages: messages.iter().filter_map(reference).collect() };
+                if let Some(messages) = references(messages) {
+                    return Body::AgentEnd { messages };
+                }
             }
             SessionEvent::QueueUpdate { steer, follow_up, next_turn } => {
                 self.state.pending_message_count = (steer.len() + follow_up.len() + next_turn.len()) as u64;
@@ -129,6 +132,11 @@ fn reference(message: &MessageOrReference) -> Option<EntryId> {
         MessageOrReference::Reference(reference) => Some(reference.entry_id.clone()),
         MessageOrReference::Message(_) => None,
     }
+}
+
+/// `None` if one of them is a whole message, which could not be stored.
+fn references(messages: &[MessageOrReference]) -> Option<Arc<[EntryId]>> {
+    messages.iter().map(reference).collect()
 }
 
 impl Hub {

@@ -81,8 +81,13 @@ impl Runtime {
             diagnostics: Arc::new(Mutex::new(diagnostics)),
             token,
         };
-        if runtime.stored_sessions().await?.is_empty() {
+        let stored = runtime.stored_sessions().await?;
+        if stored.is_empty() {
             runtime.new_session().await?;
+        }
+        if runtime.services.resume_unasked {
+            let resumed = runtime.clone();
+            runtime.tasks().spawn("resume", async move { resumed.resume_unfinished(stored).await });
         }
         Ok(runtime)
     }
@@ -163,6 +168,7 @@ fn prepare(inputs: Inputs) -> Result<Prepared, OpenError> {
         agent: Arc::new(Agent::new(home, agent.document)),
         spill_folder,
         bash_time_limit: config.limits.bash_timeout,
+        resume_unasked: config.resume.auto,
         ledger,
         token: CancellationToken::new(),
     };

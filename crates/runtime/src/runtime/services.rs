@@ -33,6 +33,8 @@ pub(crate) struct Services {
     pub(crate) control_state: ControlState,
     pub(crate) spill_folder: PathBuf,
     pub(crate) bash_time_limit: Duration,
+    /// Sessions that were cut off go on by themselves when they become resident.
+    pub(crate) resume_unasked: bool,
     /// What runs, so that the next daemon can end what a killed one left.
     pub(crate) ledger: Option<Ledger>,
     /// Ends everything that runs beside sessions.

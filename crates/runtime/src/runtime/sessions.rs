@@ -24,7 +24,7 @@ use crate::limits::HELLO_ENTRIES_BYTES;
 use crate::prompt::{MemoryFiles, SystemPrompt, project_contexts};
 use crate::session::{
     CommandError, EntriesPage, OpenFileError, PageError, RestoredModel, SessionFile, SessionHandle, SessionParts, StoredSession,
-    TurnSettings, initial_state, open_session, read_page,
+    TurnSettings, initial_state, is_unfinished, open_session, read_page,
 };
 use crate::tools::{Stage, ToolSet};
 
@@ -132,6 +132,19 @@ impl Runtime {
         let opened = self.make_resident(parts);
         *handle = Some(opened.clone());
         Ok(opened)
+    }
+
+    /// Makes the sessions resident that an earlier process left in the middle of something, which lets them go on.
+    pub(super) async fn resume_unfinished(&self, stored: Vec<StoredSession>) {
+        for session in stored {
+            let path = session.path;
+            if !self.blocking(move |_| is_unfinished(&path)).await.unwrap_or(false) {
+                continue;
+            }
+            if let Err(error) = self.session(&session.id).await {
+                tracing::warn!(session = %session.id, %error, "an unfinished session was not resumed");
+            }
+        }
     }
 
     /// Hands a command to the session, again if it was just leaving memory.

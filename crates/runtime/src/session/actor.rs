@@ -142,9 +142,9 @@ pub(crate) fn open_session(parts: SessionParts) -> SessionHandle {
         state.thinking_level = settings.level;
     });
     hub.set_leaf(restored.as_ref().and_then(|restored| restored.leaf.clone()));
-    let interrupted =
-        restored.as_ref().is_some_and(|restored| restored.interrupted) || !sidecar.steer.is_empty() || !sidecar.follow_up.is_empty();
-    if interrupted {
+    let cut_off = restored.as_ref().is_some_and(|restored| restored.interrupted);
+    let unfinished = cut_off || !sidecar.steer.is_empty() || !sidecar.follow_up.is_empty();
+    if unfinished {
         let waiting = Waiting { kind: WaitingKind::Resume, since: now_iso(), until: None, attempt: None, max: None };
         hub.publish(&SessionEvent::Waiting { waiting: Some(waiting) });
     }
@@ -152,7 +152,8 @@ pub(crate) fn open_session(parts: SessionParts) -> SessionHandle {
     let keys = key_order.iter().map(|key| (key.clone(), Key::Stored)).collect();
     let span = tracing::info_span!("session", %id);
     let tasks = services.tasks.clone();
-    let actor = Actor {
+    let resume = unfinished && services.resume_unasked;
+    let mut actor = Actor {
         id,
         services,
         hub,
@@ -176,6 +177,9 @@ pub(crate) fn open_session(parts: SessionParts) -> SessionHandle {
         abort_waiters: Vec::new(),
         attended: false,
     };
+    if resume {
+        actor.resume(cut_off);
+    }
     tasks.spawn("session", async move { actor.live(commands, ended).await }.instrument(span));
     handle
 }
@@ -207,7 +211,8 @@ impl Actor {
                 },
                 changed = readers.changed() => {
                     if changed.is_err() { break }
-                    self.attended |= *readers.borrow_and_update() > 0;
+                    // Also when somebody came and went between two looks.
+                    self.attended = true;
                 }
                 () = linger.as_mut(), if !self.attended && self.is_idle() => self.attended = true,
             }

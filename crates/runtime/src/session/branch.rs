@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::line::{Line, LineKind, MessageRole};
+use super::line::{Line, LineKind};
 
 /// One entry's place in the tree and in the file.
 #[derive(Clone, Debug)]
@@ -125,18 +125,7 @@ pub(super) fn last_level<'a>(branch: &[&'a Node]) -> Option<&'a str> {
 
 /// True if the last message of the branch waits for an answer of the model: a run was cut off there.
 pub(super) fn is_interrupted(branch: &[&Node]) -> bool {
-    branch
-        .iter()
-        .rev()
-        .find_map(|node| match &node.kind {
-            LineKind::Message { role, .. } => Some(match role {
-                MessageRole::User | MessageRole::ToolResult => true,
-                MessageRole::Assistant { calls_tools } => *calls_tools,
-                MessageRole::Other => false,
-            }),
-            _ => None,
-        })
-        .unwrap_or(false)
+    branch.iter().rev().find_map(|node| node.kind.awaits_model()).unwrap_or(false)
 }
 
 #[cfg(test)]

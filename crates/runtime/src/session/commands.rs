@@ -39,7 +39,7 @@ impl Actor {
                 let message = queued(text, images, None);
                 if matches!(self.phase, Phase::Idle) {
                     self.prompt_replies.push(reply);
-                    self.start_run(message);
+                    self.start_run(Some(message));
                 } else {
                     self.enqueue(Queue::FollowUp, message, reply);
                 }
@@ -114,7 +114,7 @@ impl Actor {
                 self.remember_key(message.idempotency_key.clone());
                 self.prompt_key.clone_from(&message.idempotency_key);
                 self.prompt_replies.push(reply);
-                self.start_run(message);
+                self.start_run(Some(message));
             }
             (Phase::Running { .. }, None) => {
                 let _ = reply.send(Err(CommandError::Ambiguous));
@@ -129,8 +129,17 @@ impl Actor {
         }
     }
 
+    /// Goes on with what an earlier process left: the turn that was cut off, or else the next message in the queues.
+    pub(super) fn resume(&mut self, cut_off: bool) {
+        if cut_off {
+            self.start_run(None);
+        } else if let Some(message) = self.dequeue(Queue::Steer).or_else(|| self.dequeue(Queue::FollowUp)) {
+            self.start_run(Some(message));
+        }
+    }
+
     /// Registers a run. Its prompt is acknowledged when it is stored.
-    fn start_run(&mut self, prompt: QueuedMessage) {
+    fn start_run(&mut self, prompt: Option<QueuedMessage>) {
         let (requests, asked) = mpsc::channel(RUN_REQUESTS);
         let token = self.token.child_token();
         self.hub.update(|state| state.is_streaming = true);

@@ -59,6 +59,20 @@ pub(super) enum LineKind {
     Other,
 }
 
+impl LineKind {
+    /// For a message: whether the model has to speak after it.
+    pub(super) fn awaits_model(&self) -> Option<bool> {
+        match self {
+            Self::Message { role, .. } => Some(match role {
+                MessageRole::User | MessageRole::ToolResult => true,
+                MessageRole::Assistant { calls_tools } => *calls_tools,
+                MessageRole::Other => false,
+            }),
+            _ => None,
+        }
+    }
+}
+
 /// Who speaks, as far as it says whether a turn is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MessageRole {

@@ -4,6 +4,7 @@
 //! line break is being written and is left out. Blocking, but for [`MessageSource`].
 
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::value::RawValue;
@@ -13,8 +14,31 @@ use wolli_protocol::message::Message;
 use super::branch::{self, Node};
 use super::context::context_message;
 use super::file::{OpenFileError, Recent, Scan, for_each_line, read_message, recent_ranges};
-use super::line::LineKind;
+use super::line::{LineKind, parse_line};
+use super::sidecar::Sidecar;
 use crate::tasks::Tasks;
+
+/// Bytes at the end of a session file in which [`is_unfinished`] looks for the last message. A larger message at the
+/// end means that nothing is resumed by itself; the next prompt goes on all the same.
+const TAIL_BYTES: u64 = 256 << 10;
+
+/// True if the session's last message waits for the model, or messages wait in its queues. Reads the end of the file
+/// only; what cannot be read is not unfinished.
+pub(crate) fn is_unfinished(path: &Path) -> bool {
+    let sidecar = Sidecar::load(path);
+    if !sidecar.steer.is_empty() || !sidecar.follow_up.is_empty() {
+        return true;
+    }
+    let Ok(file) = File::open(path) else { return false };
+    let length = file.metadata().map_or(0, |metadata| metadata.len());
+    let start = length.saturating_sub(TAIL_BYTES);
+    let mut tail = vec![0; usize::try_from(length - start).unwrap_or_default()];
+    if file.read_exact_at(&mut tail, start).is_err() {
+        return false;
+    }
+    let mut lines = tail.rsplit(|byte| *byte == b'\n');
+    lines.find_map(|line| parse_line(line.trim_ascii_end()).ok()?.kind.awaits_model()).unwrap_or(false)
+}
 
 /// A page of the active branch.
 #[derive(Debug)]

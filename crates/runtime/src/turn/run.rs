@@ -60,7 +60,8 @@ impl Run {
         Self { context, added: Vec::new() }
     }
 
-    pub(crate) async fn execute(mut self, prompt: QueuedMessage) {
+    /// Runs to the end. Without a prompt it goes on where an earlier process was cut off.
+    pub(crate) async fn execute(mut self, prompt: Option<QueuedMessage>) {
         self.publish(&SessionEvent::AgentStart);
         self.publish(&SessionEvent::TurnStart);
         let outcome = self.turns(prompt).await;
@@ -73,8 +74,10 @@ impl Run {
         self.context.hub.publish_changing(&SessionEvent::AgentEnd { messages }, |state| state.is_streaming = false);
     }
 
-    async fn turns(&mut self, prompt: QueuedMessage) -> Result<(), Failure> {
-        self.deliver_prompt(prompt).await?;
+    async fn turns(&mut self, prompt: Option<QueuedMessage>) -> Result<(), Failure> {
+        if let Some(prompt) = prompt {
+            self.deliver_prompt(prompt).await?;
+        }
         if let Some(steering) = self.ask(RunRequest::NextSteering).await.flatten() {
             self.deliver(steering).await?;
         }
