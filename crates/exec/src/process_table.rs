@@ -106,6 +106,10 @@ fn numbers_in_proc() -> impl Iterator<Item = u32> {
 /// Empty when the number of the leader belongs to another process by now: the system gives a number away only after the last
 /// member of its group and session is gone.
 pub(crate) fn family(processes: &[Process], leader: ProcessIdentity) -> Vec<ProcessIdentity> {
+    // Numbers that are no leader's: kernel threads and what started outside of a container have session 0.
+    if leader.pid <= 1 {
+        return Vec::new();
+    }
     let now = processes.iter().find(|process| process.pid == leader.pid);
     if let (Some(process), Some(start)) = (now, leader.start_time)
         && process.start_time != start
@@ -195,6 +199,14 @@ mod tests {
     fn family_of_a_recycled_number_is_empty() {
         let table = [process(100, 50, 100, 100), process(101, 100, 100, 100)];
         assert_eq!(family(&table, ProcessIdentity { pid: 100, start_time: Some(7) }), []);
+    }
+
+    #[test]
+    fn nobody_is_of_the_family_of_the_system() {
+        let table = [process(1, 0, 1, 1), process(2, 0, 0, 0), process(100, 1, 100, 100)];
+        for pid in [0, 1] {
+            assert_eq!(family(&table, ProcessIdentity { pid, start_time: None }), []);
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ use std::process::ExitStatus;
 use bytes::Bytes;
 
 /// What the program reads from its standard input.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub enum Stdin {
     /// End of file at once.
     #[default]
@@ -35,8 +36,8 @@ pub enum Output {
     Discard,
 }
 
-/// One program to start.
-#[derive(Debug, Clone)]
+/// One program to start. Its `Debug` form names the variables and keeps their values and the input to itself.
+#[derive(Clone)]
 pub struct Program {
     /// A path, or a name that is looked up in the `PATH` of `environment`.
     pub program: OsString,
@@ -106,6 +107,30 @@ impl Program {
     }
 }
 
+impl fmt::Debug for Program {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Program")
+            .field("program", &self.program)
+            .field("arguments", &self.arguments)
+            .field("environment", &self.environment.keys())
+            .field("directory", &self.directory)
+            .field("stdin", &self.stdin)
+            .field("output", &self.output)
+            .finish()
+    }
+}
+
+impl fmt::Debug for Stdin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => formatter.write_str("Null"),
+            Self::Bytes(bytes) => write!(formatter, "Bytes({})", bytes.len()),
+            Self::Pipe => formatter.write_str("Pipe"),
+        }
+    }
+}
+
 /// How a program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -153,5 +178,17 @@ impl SpawnError {
         match self {
             Self::Program { source, .. } | Self::Directory { source, .. } | Self::Pipe { source, .. } => source,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_in_the_debug_form() {
+        let program = Program::new("server", "/").environment([("KEY", "hunter2")]).stdin(Stdin::Bytes("hunter2".into()));
+        let shown = format!("{program:?}");
+        assert!(shown.contains("\"KEY\"") && shown.contains("Bytes(7)") && !shown.contains("hunter2"), "{shown}");
     }
 }

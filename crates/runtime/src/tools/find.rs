@@ -111,7 +111,6 @@ fn find(folder: &Path, pattern: &Pattern, limit: usize, abort: &Abort) -> Result
             all.push('/');
         }
         found += 1;
-        // One byte over the limit says that there is more than is shown.
         Ok(if found >= limit || all.len() > report::RAW_LIMIT { Next::Stop } else { Next::Go })
     })?;
     if found == 0 {

@@ -16,14 +16,15 @@ fn small(format: ImageFormat) -> Vec<u8> {
     encoded(&RgbImage::from_fn(4, 3, |x, y| Rgb([x as u8, y as u8, 9])).into(), format)
 }
 
-/// Does not compress.
+/// Does not compress; 16 bits for each colour make much of few pixels.
 fn noise(width: u32, height: u32) -> DynamicImage {
-    let mut state = 12_345_u32;
-    RgbImage::from_fn(width, height, |_, _| {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        Rgb([(state >> 24) as u8, (state >> 16) as u8, (state >> 8) as u8])
-    })
-    .into()
+    let mut state = 12_345_u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 48) as u16
+    };
+    let samples = (0..width * height * 3).map(|_| next()).collect();
+    DynamicImage::ImageRgb16(::image::ImageBuffer::from_raw(width, height, samples).unwrap())
 }
 
 fn image_of(output: &ToolOutput) -> Option<(Vec<u8>, &str)> {
@@ -117,16 +118,16 @@ async fn long_sides_are_scaled() {
 
 #[test]
 fn big_files_become_small_enough() {
-    // About 6 MB as PNG: no side is too long, but the file is.
-    let bytes = encoded(&noise(1450, 1400), ImageFormat::Png);
+    // About 3.6 MB as PNG: no side is too long, but the file is.
+    let bytes = encoded(&noise(780, 770), ImageFormat::Png);
     assert!(base64_length(bytes.len()) > MAX_BASE64_BYTES);
     let shown = prepare(&bytes, ImageFormat::Png, &Abort::default()).unwrap();
     let Shown::Resized { bytes, format, original, displayed } = shown else { panic!("{shown:?}") };
-    assert_eq!((format, original, displayed), (ImageFormat::Jpeg, (1450, 1400), (1450, 1400)));
+    assert_eq!((format, original, displayed), (ImageFormat::Jpeg, (780, 770), (780, 770)));
     assert!(base64_length(bytes.len()) < MAX_BASE64_BYTES);
     let text = text(&describe(&[], ImageFormat::Png, Shown::Resized { bytes, format, original, displayed })).to_owned();
     assert!(
-        text.starts_with("Read image file [image/jpeg]\n[Image: original 1450x1400, displayed at 1450x1400. Multiply coordinates by 1.00 ")
+        text.starts_with("Read image file [image/jpeg]\n[Image: original 780x770, displayed at 780x770. Multiply coordinates by 1.00 ")
     );
 }
 
