@@ -7,6 +7,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
+use std::panic::AssertUnwindSafe;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
@@ -43,7 +44,10 @@ fn queue() -> io::Result<&'static mpsc::Sender<Job>> {
     let (sender, mut jobs) = mpsc::channel::<Job>(QUEUE);
     std::thread::Builder::new().name("wolli-spawner".to_owned()).spawn(move || {
         while let Some(job) = jobs.blocking_recv() {
-            job();
+            // The end of this thread would be the end of every child. The caller sees its answer missing.
+            if std::panic::catch_unwind(AssertUnwindSafe(job)).is_err() {
+                tracing::error!("starting a program panicked");
+            }
         }
     })?;
     // Of two threads made at once one loses, sees its channel closed and ends before it has forked anything.
@@ -154,5 +158,23 @@ fn prepare_child(command: &mut Command) {
     // but its own stack. `crate::guard::tests` starts real programs through it.
     unsafe {
         command.pre_exec(hook);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_does_not_end_the_thread() {
+        let program = || Program::new("/bin/sleep", "/").arguments(["300"]);
+        let first = spawn(program(), |started| started).await.unwrap();
+        let failed = spawn(program(), |_| -> u32 { panic!("oops") }).await.unwrap_err();
+        assert!(failed.to_string().starts_with("cannot connect to program /bin/sleep: "), "{failed}");
+        let second = spawn(program(), |started| started).await.unwrap();
+        for mut started in [first, second] {
+            assert!(started.child.try_wait().unwrap().is_none());
+            started.child.kill().await.unwrap();
+        }
     }
 }

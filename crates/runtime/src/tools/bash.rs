@@ -155,7 +155,7 @@ fn partial(update: &Update<'_>, limits: Limits) -> ToolUpdate {
     if shown.truncation.truncated() {
         details.insert("truncation".to_owned(), report::truncation(&shown.truncation));
         if let Some(path) = update.spill {
-            details.insert("fullOutputPath".to_owned(), json!(path));
+            details.insert("fullOutputPath".to_owned(), json!(path.display().to_string()));
         }
     }
     ToolUpdate {
@@ -242,7 +242,7 @@ fn details(shown: &Truncated<'_>, spill: Option<&SpillReport>) -> Value {
     let mut details = Map::new();
     details.insert("truncation".to_owned(), report::truncation(&shown.truncation));
     if let Some(path) = spill.and_then(|spill| spill.path.as_ref()) {
-        details.insert("fullOutputPath".to_owned(), json!(path));
+        details.insert("fullOutputPath".to_owned(), json!(path.display().to_string()));
     }
     details.into()
 }

@@ -1,5 +1,6 @@
 //! Every outcome with its text, updates, limits, environment, and what is left behind.
 
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Mutex;
 
@@ -236,6 +237,26 @@ async fn background_commands_are_handed_over_or_end() {
     while !dead(text(&output)) {
         assert!(tokio::time::Instant::now() < deadline);
         tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn names_that_are_no_text_do_no_harm() {
+    let home = Home::new();
+    let mut context = home.context();
+    context.home = home.path("").join(std::ffi::OsStr::from_bytes(b"\xff"));
+    context.spill_dir = context.home.join("tmp");
+    std::fs::create_dir(&context.home).unwrap();
+    let output = call(&context, "bash", json!({"command": "seq 3000"})).await;
+    let file = output.details.as_ref().unwrap()["fullOutputPath"].as_str().unwrap();
+    assert!(!output.is_error && file.contains('\u{fffd}'), "{file}");
+    for (name, arguments) in [
+        ("ls", json!({})),
+        ("find", json!({"pattern": "*"})),
+        ("grep", json!({"pattern": "1"})),
+        ("write", json!({"path": "f", "content": "x"})),
+    ] {
+        assert!(!call(&context, name, arguments).await.is_error, "{name}");
     }
 }
 
