@@ -122,6 +122,17 @@ async fn end_asks_first() {
 }
 
 #[tokio::test]
+async fn end_asks_those_that_left_the_group_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("asked");
+    let script = format!("setsid bash -c 'trap \"echo yes > {}; exit\" TERM; echo $$; while :; do sleep 0.01; done'", file.display());
+    let (mut guard, processes) = start(&script).await;
+    assert_ne!(processes[0].pid, guard.identity().pid);
+    assert_eq!(guard.end(PATIENCE).await.survivors, []);
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "yes\n");
+}
+
+#[tokio::test]
 async fn end_does_not_take_no_for_an_answer() {
     let script = "trap '' TERM HUP INT; bash -c 'trap \"\" TERM; echo $PPID $$; while :; do sleep 300; done'; :";
     let (mut guard, processes) = start(script).await;
