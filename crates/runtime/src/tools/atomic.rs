@@ -218,6 +218,18 @@ mod tests {
     }
 
     #[test]
+    fn an_abort_while_the_successor_is_written_is_in_time() {
+        let home = Home::new();
+        home.write("f", "old");
+        let abort = Abort::default();
+        assert!(abort.abort());
+        let metadata = std::fs::metadata(home.path("f")).unwrap();
+        let result = through_temporary(&home.path("f"), &home.path(""), b"new", None, Some(&metadata), &abort);
+        assert!(matches!(result, Err(Failure::Aborted)));
+        assert_eq!((home.read("f").as_str(), names(&home.path(""))), ("old", vec!["f".to_owned()]));
+    }
+
+    #[test]
     fn a_folder_that_takes_no_new_files_is_no_obstacle() {
         let home = Home::new();
         home.write("dir/f", "a longer old text");

@@ -36,7 +36,7 @@ impl Abort {
     }
 
     /// Whether the job was still to be stopped.
-    fn abort(&self) -> bool {
+    pub(super) fn abort(&self) -> bool {
         self.0.compare_exchange(RUNNING, ABORTED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }
