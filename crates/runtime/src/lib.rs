@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`runtime`] | opens a home, hands out sessions, shuts down in order |
 //! | [`session`] | session files, the tree in them, the actor of a resident session |
-//! | [`turn`] | one run: model calls and tool calls until nothing is left to do |
+//! | `turn` | one run: model calls and tool calls until nothing is left to do |
 //! | [`hub`] | the log of each session, and its readers |
 //! | [`tools`] | the built-in tools |
 //! | [`prompt`] | the system prompt and the memory files in it |
