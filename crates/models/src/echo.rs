@@ -22,7 +22,6 @@ use std::time::Duration;
 
 use wolli_protocol::event::AssistantMessageEvent as Event;
 use wolli_protocol::message::{AssistantMessage, Message, StopReason, ThinkingContent, UserBlock, UserContent};
-use wolli_protocol::model::{Model, ModelCost};
 use wolli_protocol::text::utf16_len;
 
 use crate::formats::Growing;
@@ -30,38 +29,11 @@ use crate::prepare::ToolNames;
 use crate::request::ModelRequest;
 use script::{Act, Script};
 
-/// `api` of the model.
-pub const API: &str = "echo";
-/// Id of the provider.
-pub const PROVIDER: &str = "echo";
-/// Id of its only model.
-pub const MODEL: &str = "demo";
-
 /// What it says first when nobody chose it.
 const DEMONSTRATION: &str = "This is a demonstration: there is no model to answer you, so your message is repeated. \
                              Run /login to sign in, then /model to choose a model.\n\n";
 /// Characters per token of the estimate.
 const CHARACTERS_PER_TOKEN: u64 = 4;
-
-/// The record of the model `echo/demo`.
-#[must_use]
-pub fn model() -> Model {
-    Model {
-        id: MODEL.to_owned(),
-        name: "Echo (demonstration)".to_owned(),
-        api: API.to_owned(),
-        provider: PROVIDER.to_owned(),
-        base_url: String::new(),
-        reasoning: false,
-        thinking_level_map: None,
-        input: vec!["text".to_owned(), "image".to_owned()],
-        cost: ModelCost::default(),
-        context_window: 1_000_000,
-        max_tokens: 1_000_000,
-        headers: None,
-        compat: None,
-    }
-}
 
 /// One answer in the making.
 #[derive(Debug)]

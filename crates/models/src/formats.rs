@@ -31,9 +31,6 @@ pub(crate) enum Kind {
     OpenAiCompletions,
 }
 
-/// `api` of the models of each kind.
-pub const SUPPORTED_APIS: [&str; 3] = [anthropic::API, openai_completions::API, crate::echo::API];
-
 /// What one decoded event led to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fed {
@@ -41,6 +38,8 @@ pub(crate) enum Fed {
     /// The provider said that the answer is whole.
     Complete,
     Failed(Failure),
+    /// The event is none of this kind. It may have been cut short.
+    Unreadable(String),
 }
 
 /// Why an answer is none.
@@ -150,4 +149,18 @@ fn level_word(model: &Model, level: wolli_protocol::model::ThinkingLevel) -> &st
 /// The map's entry for a level: absent, `null`, or a word.
 fn mapped(model: &Model, level: wolli_protocol::model::ThinkingLevel) -> Option<Option<&str>> {
     model.thinking_level_map.as_ref().and_then(|map| map.get(&level)).map(Option::as_deref)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Kind;
+    use crate::registry::{DEMO_API, supported_apis};
+
+    /// What the registry offers is what can be asked.
+    #[test]
+    fn each_supported_api_has_a_kind() {
+        for api in ["anthropic-messages", "openai-completions", "openai-responses", "bedrock-converse-stream", "", DEMO_API] {
+            assert_eq!(supported_apis(api), Kind::of(api).is_some() || api == DEMO_API, "{api}");
+        }
+    }
 }

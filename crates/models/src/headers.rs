@@ -52,9 +52,6 @@ pub(crate) fn headers(kind: Kind, request: &ModelRequest, key: &SecretString, wr
     if request.model.provider == "github-copilot" {
         copilot(request, written, &mut headers);
     }
-    for (name, value) in request.model.headers.iter().flatten() {
-        set(&mut headers, name, value)?;
-    }
     for (name, value) in &request.auth.headers {
         set(&mut headers, name, value.expose_secret())?;
     }
@@ -102,4 +99,114 @@ fn join_betas(headers: &mut HeaderMap, betas: &[&'static str]) -> Result<(), Hea
         headers.insert(BETA, value);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{HeaderError, Kind, headers};
+    use crate::repair::Repairs;
+    use crate::request::{CacheRetention, ModelRequest};
+    use crate::testing::{ANTHROPIC, OPENAI, PNG, model, request, tool};
+
+    /// Headers of a request, as `name: value`, sorted; the ones that are always there are left out.
+    fn shown(request: &ModelRequest) -> Vec<String> {
+        let kind = Kind::of(&request.model.api).unwrap();
+        let written = kind.write(request, CacheRetention::Short, &Repairs::default()).unwrap();
+        let headers = headers(kind, request, request.auth.key.as_ref().unwrap(), &written).unwrap();
+        // Nothing that may be secret shows in a log.
+        assert!(!format!("{headers:?}").contains("planted"), "{headers:?}");
+        let mut shown: Vec<_> = headers
+            .iter()
+            .filter(|(name, _)| !matches!(name.as_str(), "content-type" | "accept" | "user-agent" | "anthropic-version"))
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            .collect();
+        shown.sort();
+        shown
+    }
+
+    fn asked(api: &str, provider: &str) -> ModelRequest {
+        let mut request = request(model(api), json!([{"role": "user", "content": "x"}]));
+        request.model.provider = provider.into();
+        request
+    }
+
+    #[test]
+    fn the_key_goes_where_each_kind_and_provider_wants_it() {
+        let beta = "anthropic-beta: interleaved-thinking-2025-05-14";
+        for (api, provider, key, expected) in [
+            (ANTHROPIC, "anthropic", "sk-planted", vec![beta, "x-api-key: sk-planted"]),
+            (ANTHROPIC, "anthropic", "sk-ant-oat-planted", vec![beta, "authorization: Bearer sk-ant-oat-planted"]),
+            (ANTHROPIC, "cloudflare-ai-gateway", "planted", vec![beta, "cf-aig-authorization: Bearer planted"]),
+            (OPENAI, "cloudflare-ai-gateway", "planted", vec!["cf-aig-authorization: Bearer planted"]),
+            (OPENAI, "groq", "planted", vec!["authorization: Bearer planted"]),
+            (
+                ANTHROPIC,
+                "github-copilot",
+                "planted",
+                vec![beta, "authorization: Bearer planted", "openai-intent: conversation-edits", "x-initiator: user"],
+            ),
+            (ANTHROPIC, "fireworks", "planted", vec![beta, "x-api-key: planted", "x-session-affinity: session-1"]),
+        ] {
+            let mut request = asked(api, provider);
+            request.auth.key = Some(key.into());
+            assert_eq!(shown(&request), expected, "{api} {provider}");
+        }
+    }
+
+    #[test]
+    fn configured_headers_win_and_betas_are_joined() {
+        let mut request = asked(ANTHROPIC, "fireworks");
+        request.tools = vec![tool("read")].into();
+        request.auth.set_header("X-Api-Key", "planted-other".into());
+        request.auth.set_header("Anthropic-Beta", "mine, interleaved-thinking-2025-05-14".into());
+        request.auth.set_header("x-team", "planted-team".into());
+        assert_eq!(
+            shown(&request),
+            [
+                "anthropic-beta: fine-grained-tool-streaming-2025-05-14,interleaved-thinking-2025-05-14,mine",
+                "x-api-key: planted-other",
+                "x-session-affinity: session-1",
+                "x-team: planted-team"
+            ]
+        );
+        let mut adaptive = asked(ANTHROPIC, "anthropic");
+        adaptive.model.compat = json!({"forceAdaptiveThinking": true}).as_object().cloned();
+        assert_eq!(shown(&adaptive), ["x-api-key: sk-test-planted-key"]);
+    }
+
+    #[test]
+    fn images_and_tool_results_show_in_the_headers_of_one_provider() {
+        let mut request = asked(OPENAI, "github-copilot");
+        request.model.compat = json!({"sendSessionAffinityHeaders": true}).as_object().cloned();
+        request.messages = crate::testing::history(json!([
+            {"role": "user", "content": [{"type": "image", "data": PNG, "mimeType": "image/png"}]},
+            {"role": "assistant", "content": [{"type": "toolCall", "id": "a", "name": "read", "arguments": {}}]},
+            {"role": "toolResult", "toolCallId": "a", "content": []}
+        ]));
+        assert_eq!(
+            shown(&request),
+            [
+                "authorization: Bearer sk-test-planted-key",
+                "copilot-vision-request: true",
+                "openai-intent: conversation-edits",
+                "session_id: session-1",
+                "x-client-request-id: session-1",
+                "x-initiator: agent",
+                "x-session-affinity: session-1"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_a_header_is_named_and_not_shown() {
+        let mut request = asked(OPENAI, "groq");
+        let written = Kind::OpenAiCompletions.write(&request, CacheRetention::Short, &Repairs::default()).unwrap();
+        let error = headers(Kind::OpenAiCompletions, &request, &"planted\nkey".into(), &written).unwrap_err();
+        assert_eq!(error, HeaderError::Key("groq".into()));
+        request.auth.headers.push(("x-a".into(), "planted\r\nvalue".into()));
+        let error = headers(Kind::OpenAiCompletions, &request, &"k".into(), &written).unwrap_err();
+        assert_eq!(error.to_string(), "header \"x-a\" has a name or a value that cannot be sent");
+    }
 }

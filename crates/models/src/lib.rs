@@ -3,13 +3,15 @@
 pub mod auth;
 pub mod client;
 pub mod credentials;
-pub mod echo;
+mod echo;
 pub mod event;
 mod formats;
 mod headers;
 pub mod indirection;
 pub mod overflow;
 mod prepare;
+#[cfg(test)]
+mod properties;
 pub mod registry;
 mod repair;
 pub mod request;
@@ -18,5 +20,3 @@ pub mod stream;
 #[cfg(test)]
 mod testing;
 mod transport;
-
-pub use formats::SUPPORTED_APIS;

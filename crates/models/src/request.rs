@@ -2,7 +2,6 @@
 //!
 //! Plain data; how it is written for a wire kind is the matter of `formats`, how it travels that of `transport`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,8 +64,6 @@ pub struct ClientConfig {
     /// Longest wait that a provider may ask for; a longer one ends the request with an error that says so.
     pub retry_after_cap: Duration,
     pub cache_retention: CacheRetention,
-    /// Values for `{NAME}` in base URLs, for example `CLOUDFLARE_ACCOUNT_ID`.
-    pub variables: BTreeMap<String, String>,
 }
 
 impl Default for ClientConfig {
@@ -82,7 +79,6 @@ impl Default for ClientConfig {
             // People rather see an error than an agent that is silent for longer.
             retry_after_cap: Duration::from_secs(120),
             cache_retention: CacheRetention::Short,
-            variables: BTreeMap::new(),
         }
     }
 }

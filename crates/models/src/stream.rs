@@ -4,6 +4,9 @@
 //! struct, so a dropped `next` loses nothing; there is one `End`, and after the first step nothing is sent again.
 
 mod attempt;
+mod echoing;
+mod reading;
+mod waiting;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,29 +20,23 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use wolli_protocol::event::AssistantMessageEvent;
 use wolli_protocol::message::{AssistantMessage, StopReason};
-use wolli_protocol::sse::Decoder;
 
 use crate::client::Shared;
-use crate::echo::{Advance, Echo};
+use crate::echo::Echo;
 use crate::event::{ModelEvent, RetryNotice};
-use crate::formats::{Failure, Fed, Folder, Kind, error_in_body};
+use crate::formats::{Failure, Folder, Kind};
 use crate::repair::Repairs;
 use crate::request::ModelRequest;
 use crate::{retry, transport};
 use attempt::{Attempt, Refusal};
+use reading::Reading;
+use waiting::{Outcome, first};
 
 /// Text of an answer that was cancelled.
 pub const ABORTED: &str = "Request was aborted";
 
-/// Largest single event of a provider. Whole images and encrypted thinking come as one event.
-const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
 /// How much of a body that is no stream of events is kept to say what went wrong.
 const MAX_ERROR_BYTES: usize = 16 * 1024;
-/// How much of that is shown when it is not an error in the provider's own form.
-const MAX_SHOWN_BYTES: usize = 500;
-/// How long the end of a body is waited for after the answer is whole: a connection that was read to its end can be used
-/// again, which is worth less than this.
-const DRAIN: Duration = Duration::from_millis(10);
 
 type Sending = Pin<Box<dyn Future<Output = Result<Response, reqwest::Error>> + Send>>;
 
@@ -84,23 +81,6 @@ struct Refused {
     refusal: Refusal,
     response: Response,
     folder: Folder,
-}
-
-struct Reading {
-    response: Response,
-    decoder: Decoder,
-    folder: Folder,
-    /// The start of the body, until the first event shows that it is a stream of events.
-    unknown: Option<Vec<u8>>,
-    ended: bool,
-}
-
-/// What came first.
-enum Outcome<T> {
-    Cancelled,
-    /// The timer ran out.
-    Silence,
-    Ready(T),
 }
 
 impl ModelStream {
@@ -148,7 +128,7 @@ impl ModelStream {
     }
 
     fn begin(&mut self) {
-        if self.request.model.api == crate::echo::API {
+        if self.request.model.api == crate::registry::DEMO_API {
             let echo = Echo::new(&self.request, self.timestamp);
             self.start(echo.begun());
             self.phase = Phase::Echoing(Box::new(echo));
@@ -199,13 +179,7 @@ impl ModelStream {
                 let begun = AssistantMessage::begin(&self.request.model, self.timestamp);
                 self.start(begun);
                 self.set_timer(self.shared.config.idle_timeout);
-                self.phase = Phase::Reading(Box::new(Reading {
-                    response,
-                    decoder: Decoder::new(MAX_EVENT_BYTES),
-                    folder: *folder,
-                    unknown: Some(Vec::new()),
-                    ended: false,
-                }));
+                self.phase = Phase::Reading(Box::new(Reading::new(response, *folder)));
             }
             Outcome::Ready(Ok(response)) => {
                 self.set_timer(self.shared.config.idle_timeout);
@@ -249,148 +223,12 @@ impl ModelStream {
         }
     }
 
-    async fn read(&mut self) {
-        // Bodies can be long without a step in them, and then nothing else would make this task pause.
-        tokio::task::coop::consume_budget().await;
-        let Phase::Reading(reading) = &mut self.phase else { return };
-        match reading.decoder.next() {
-            Some(Ok(event)) => {
-                reading.unknown = None;
-                let fed = reading.folder.feed(&event.name, &event.data, &mut self.scratch);
-                self.streamed |= !self.scratch.is_empty();
-                self.ready.extend(self.scratch.drain(..).map(ModelEvent::Step));
-                match fed {
-                    Fed::More => {}
-                    Fed::Complete => self.complete(),
-                    // The last event was cut short: what counts is that the stream ended.
-                    Fed::Failed(_) if reading.ended => self.stream_ended(),
-                    Fed::Failed(failure) => self.break_off(failure),
-                }
-            }
-            Some(Err(error)) => self.break_off(Failure::lasting(error.to_string())),
-            None if reading.ended => self.stream_ended(),
-            None => match first(&mut self.cancelled, &mut self.timer, reading.response.chunk()).await {
-                Outcome::Cancelled => {
-                    if let Phase::Reading(reading) = self.take_phase() {
-                        self.abort(reading.folder);
-                    }
-                }
-                Outcome::Silence => {
-                    let text = self.silence_text();
-                    self.break_off(Failure { text, may_pass: true });
-                }
-                Outcome::Ready(Ok(Some(bytes))) => {
-                    reading.take_in(&bytes);
-                    self.set_timer(self.shared.config.idle_timeout);
-                }
-                Outcome::Ready(Ok(None)) => {
-                    reading.ended = true;
-                    // Some servers leave out the empty line behind the last event.
-                    reading.decoder.finish(true);
-                }
-                // What the provider called finished is whole, however the connection ends.
-                Outcome::Ready(Err(_)) if reading.folder.at_end().is_ok() => self.complete(),
-                Outcome::Ready(Err(error)) => {
-                    let text = format!("Connection error: the stream of {} broke off: {}", self.host(), transport::root_cause(&error));
-                    self.break_off(Failure { text, may_pass: true });
-                }
-            },
-        }
-    }
-
-    /// The body ended without the event that ends an answer.
-    fn stream_ended(&mut self) {
-        let Phase::Reading(reading) = &self.phase else { return };
-        let failure = match (reading.folder.at_end(), &reading.unknown) {
-            (Ok(()), _) => return self.complete(),
-            (Err(text), None) => Failure { text: text.to_owned(), may_pass: true },
-            (Err(text), Some(body)) => {
-                // There was no event at all, so this may be an error in other clothes.
-                let body = String::from_utf8_lossy(body);
-                let shown = wolli_protocol::text::byte_prefix(body.trim(), MAX_SHOWN_BYTES);
-                error_in_body(&body).unwrap_or_else(|| match shown {
-                    "" => Failure { text: text.to_owned(), may_pass: true },
-                    shown => Failure::lasting(format!("{text}: the answer is not a stream of events: {shown}")),
-                })
-            }
-        };
-        self.break_off(failure);
-    }
-
-    fn complete(&mut self) {
-        let Phase::Reading(reading) = self.take_phase() else { return };
-        let reading = *reading;
-        let mut message = reading.folder.finish(&mut self.scratch);
-        self.ready.extend(self.scratch.drain(..).map(ModelEvent::Step));
-        self.hide_secrets(&mut message);
-        if reading.ended {
-            return self.end(message);
-        }
-        self.set_timer(DRAIN);
-        self.phase = Phase::Draining { response: reading.response, message: Box::new(message) };
-    }
-
-    async fn drain(&mut self) {
-        let Phase::Draining { response, .. } = &mut self.phase else { return };
-        if let Outcome::Ready(Ok(Some(_))) = first(&mut self.cancelled, &mut self.timer, response.chunk()).await {
-            return;
-        }
-        // A cancellation comes too late here: the answer is whole.
-        if let Phase::Draining { message, .. } = self.take_phase() {
-            self.end(*message);
-        }
-    }
-
     async fn back_off(&mut self) {
         let forever = std::future::pending::<std::convert::Infallible>();
         match first(&mut self.cancelled, &mut self.timer, forever).await {
             Outcome::Cancelled => self.end_without_folder(StopReason::Aborted, ABORTED.to_owned()),
             Outcome::Silence => self.phase = Phase::Begin,
             Outcome::Ready(never) => match never {},
-        }
-    }
-
-    async fn echo(&mut self) {
-        tokio::task::coop::consume_budget().await;
-        let waited = match &mut self.timer {
-            None => false,
-            Some(_) => {
-                let forever = std::future::pending::<std::convert::Infallible>();
-                if let Outcome::Cancelled = first(&mut self.cancelled, &mut self.timer, forever).await {
-                    return self.abort_echo();
-                }
-                self.timer = None;
-                true
-            }
-        };
-        if is_cancelled(&mut self.cancelled).await {
-            return self.abort_echo();
-        }
-        let Phase::Echoing(echo) = &mut self.phase else { return };
-        let advance = echo.advance(waited, &mut self.scratch);
-        self.ready.extend(self.scratch.drain(..).map(ModelEvent::Step));
-        match advance {
-            Advance::Stepped => {}
-            Advance::Wait(pause) => self.set_timer(pause),
-            Advance::Done => {
-                let Phase::Echoing(echo) = self.take_phase() else { return };
-                let message = echo.finish(&mut self.scratch);
-                self.ready.extend(self.scratch.drain(..).map(ModelEvent::Step));
-                self.end(message);
-            }
-        }
-    }
-
-    fn abort_echo(&mut self) {
-        if let Phase::Echoing(echo) = self.take_phase() {
-            self.end(echo.abort(ABORTED.to_owned()));
-        }
-    }
-
-    /// The stream of an answer failed.
-    fn break_off(&mut self, failure: Failure) {
-        if let Phase::Reading(reading) = self.take_phase() {
-            self.fail(reading.folder, failure, None);
         }
     }
 
@@ -484,16 +322,6 @@ impl ModelStream {
     }
 }
 
-impl Reading {
-    fn take_in(&mut self, bytes: &[u8]) {
-        if let Some(unknown) = &mut self.unknown {
-            let room = MAX_ERROR_BYTES.saturating_sub(unknown.len());
-            unknown.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        }
-        self.decoder.feed(bytes);
-    }
-}
-
 impl fmt::Debug for ModelStream {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let phase = match &self.phase {
@@ -507,34 +335,6 @@ impl fmt::Debug for ModelStream {
             Phase::Over => "over",
         };
         formatter.debug_struct("ModelStream").field("model", &self.request.model.reference()).field("phase", &phase).finish_non_exhaustive()
-    }
-}
-
-/// Waits for work, the timer or the cancellation; cancellation comes first.
-async fn first<T>(
-    cancelled: &mut Pin<Box<WaitForCancellationFutureOwned>>,
-    timer: &mut Option<Pin<Box<Sleep>>>,
-    work: impl Future<Output = T>,
-) -> Outcome<T> {
-    let silence = async {
-        match timer {
-            Some(timer) => timer.await,
-            None => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        biased;
-        () = cancelled => Outcome::Cancelled,
-        done = work => Outcome::Ready(done),
-        () = silence => Outcome::Silence,
-    }
-}
-
-async fn is_cancelled(cancelled: &mut Pin<Box<WaitForCancellationFutureOwned>>) -> bool {
-    tokio::select! {
-        biased;
-        () = cancelled => true,
-        () = std::future::ready(()) => false,
     }
 }
 

@@ -122,6 +122,10 @@ pub(crate) fn replay<'a>(model: &Model, pieces: impl IntoIterator<Item = &'a [u8
                     let message = folder.finish(&mut steps);
                     return Replay { steps: steps.into(), message, failure: None };
                 }
+                Fed::Unreadable(text) => {
+                    let message = folder.fail(StopReason::Error, text.clone());
+                    return Replay { steps: steps.into(), message, failure: Some(Failure::lasting(text)) };
+                }
                 Fed::Failed(failure) => {
                     let message = folder.fail(StopReason::Error, failure.text.clone());
                     return Replay { steps: steps.into(), message, failure: Some(failure) };
@@ -169,7 +173,7 @@ pub(crate) fn replay_every_way(model: &Model, stream: &str, end_text: &str) -> R
 }
 
 /// The message is what a reader makes of the steps alone. Signatures do not show in steps, so they are left aside.
-fn assert_sum_of_steps(replay: &Replay) {
+pub(crate) fn assert_sum_of_steps(replay: &Replay) {
     let mut content: Vec<AssistantBlock> = Vec::new();
     let mut arguments: Vec<String> = Vec::new();
     for step in &replay.steps {

@@ -115,31 +115,15 @@ pub(crate) fn may_pass(error: &reqwest::Error) -> bool {
     !cause.contains("certificate") && (error.is_connect() || error.is_timeout() || error.is_request() || error.is_body())
 }
 
-/// The address of a request: the base URL with its `{NAME}`s filled in, and the path of the kind.
-pub(crate) fn address(
-    base_url: &str,
-    path: &str,
-    provider: &str,
-    variables: &std::collections::BTreeMap<String, String>,
-) -> Result<Url, String> {
-    let mut base = String::with_capacity(base_url.len());
-    let mut rest = base_url;
-    while let Some((before, after)) = rest.split_once('{') {
-        let Some((name, behind)) = after.split_once('}') else { break };
-        let value = variables.get(name).filter(|value| !value.is_empty());
-        let value = value.ok_or_else(|| format!("{name} is required for provider {provider} but is not set."))?;
-        base.push_str(before);
-        base.push_str(value);
-        rest = behind;
-    }
-    base.push_str(rest);
-    let base = base.trim_end_matches('/');
+/// The address of a request: the base URL, which is complete by now, and the path of the kind.
+pub(crate) fn address(base_url: &str, path: &str, provider: &str) -> Result<Url, TransportError> {
+    let base = base_url.trim_end_matches('/');
     // People write the base URL with and without the version.
     let path = if base.ends_with("/v1") { path.strip_prefix("/v1").unwrap_or(path) } else { path };
-    let address = |reason: String| TransportError::Address { provider: provider.to_owned(), reason }.to_string();
-    let url = Url::parse(&format!("{base}{path}")).map_err(|error| address(error.to_string()))?;
+    let invalid = |reason: String| TransportError::Address { provider: provider.to_owned(), reason };
+    let url = Url::parse(&format!("{base}{path}")).map_err(|error| invalid(error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(address(format!("the scheme {} is not http or https", url.scheme())));
+        return Err(invalid(format!("the scheme {} is not http or https", url.scheme())));
     }
     Ok(url)
 }

@@ -314,7 +314,6 @@ async fn what_cannot_be_sent_is_an_error_with_a_name() {
         (change(&|it| it.model.api = "smoke-signals".into()), "No API provider registered for api: smoke-signals"),
         (change(&|it| it.model.base_url = "nonsense".into()), "invalid base URL for provider custom"),
         (change(&|it| it.model.base_url = "file:///etc".into()), "the scheme file is not http or https"),
-        (change(&|it| it.model.base_url = "http://x/{ACCOUNT}/v1".into()), "ACCOUNT is required for provider custom but is not set."),
         (change(&|it| it.auth.key = Some("a\nb".into())), "the API key for provider custom has characters that cannot be sent"),
         (change(&|it| it.auth.headers.push(("bad name".into(), "x".into()))), "header \"bad name\" has a name or a value"),
         (change(&|_| {}), "Connection error: could not reach 127.0.0.1:9"),
@@ -356,7 +355,7 @@ async fn the_other_kind_and_the_echo_travel_the_same_way() {
     assert_eq!(requests[0].header("authorization"), Some(&*format!("Bearer {KEY}")));
 
     let mut asked = request(String::new());
-    asked.model = wolli_models::echo::model();
+    asked.model = wolli_models::registry::demo_model();
     asked.auth.key = None;
     asked.messages = vec![Arc::new(Message::User(UserMessage::new("!sleep 5\nall is well", Vec::new(), 1)))];
     let started = Instant::now();

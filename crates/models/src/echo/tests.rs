@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use wolli_protocol::event::AssistantMessageEvent as Event;
 use wolli_protocol::message::{AssistantMessage, StopReason};
 
-use super::{Advance, DEMONSTRATION, Echo, model};
+use super::{Advance, DEMONSTRATION, Echo};
+use crate::registry::demo_model;
 use crate::request::ModelRequest;
 use crate::testing::{history, request};
 
@@ -49,7 +50,7 @@ fn run(request: &ModelRequest) -> Said {
 }
 
 fn asked(prompt: &str) -> ModelRequest {
-    request(model(), json!([{"role": "user", "content": prompt}]))
+    request(demo_model(), json!([{"role": "user", "content": prompt}]))
 }
 
 fn content(said: &Said) -> Value {

@@ -63,7 +63,7 @@ pub(super) fn prepare(shared: &Shared, request: &ModelRequest, repairs: &Repairs
     let model = &request.model;
     let kind = Kind::of(&model.api).ok_or_else(|| format!("No API provider registered for api: {}", model.api))?;
     let key = request.auth.key.as_ref().ok_or_else(|| format!("No API key for provider: {}", model.provider))?;
-    let url = address(&model.base_url, kind.path(), &model.provider, &shared.config.variables)?;
+    let url = address(&model.base_url, kind.path(), &model.provider).map_err(|error| error.to_string())?;
     let written = kind
         .write(request, shared.config.cache_retention, repairs)
         .map_err(|error| format!("could not write the request to {}: {error}", model.provider))?;

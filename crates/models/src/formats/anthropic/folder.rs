@@ -38,7 +38,7 @@ impl Folder {
             Ok(event) => event,
             // Events that are not ours need not be JSON.
             Err(_) if matches!(name, "ping") => return Fed::More,
-            Err(error) => return Fed::Failed(Failure::lasting(format!("Could not parse the provider's event: {error}"))),
+            Err(error) => return Fed::Unreadable(format!("Could not parse the provider's event: {error}")),
         };
         let kind = event.get("type").and_then(Value::as_str).unwrap_or(name).to_owned();
         match kind.as_str() {

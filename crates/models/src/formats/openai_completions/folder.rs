@@ -67,7 +67,7 @@ impl Folder {
         }
         let mut chunk: Value = match serde_json::from_str(data) {
             Ok(chunk) => chunk,
-            Err(error) => return Fed::Failed(Failure::lasting(format!("Could not parse the provider's event: {error}"))),
+            Err(error) => return Fed::Unreadable(format!("Could not parse the provider's event: {error}")),
         };
         if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
             return Fed::Failed(failure_of(error));
