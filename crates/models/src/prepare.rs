@@ -15,7 +15,7 @@ mod tools;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use wolli_protocol::message::{AssistantBlock, AssistantMessage, JsonObject, Message, UserBlock};
+use wolli_protocol::message::{AssistantBlock, AssistantMessage, JsonObject, Message, UserBlock, UserContent};
 use wolli_protocol::model::Model;
 
 pub(crate) use images::{ImageRule, REFUSED_NOTE};
@@ -184,6 +184,36 @@ fn close(mut turns: Vec<Turn<'_>>) -> Vec<Turn<'_>> {
         turns.push(note(CONTINUE));
     }
     turns
+}
+
+/// Roughly how many bytes a history takes when it is written.
+pub(crate) fn weight(history: &[Arc<Message>]) -> usize {
+    let block = |block: &UserBlock| match block {
+        UserBlock::Text(text) => text.text.len(),
+        UserBlock::Image(image) => image.data.len(),
+    };
+    let content = |content: &UserContent| match content {
+        UserContent::Text(text) => text.len(),
+        UserContent::Blocks(blocks) => blocks.iter().map(block).sum(),
+    };
+    let said = |said: &AssistantBlock| match said {
+        AssistantBlock::Text(text) => text.text.len(),
+        AssistantBlock::Thinking(thinking) => thinking.thinking.len() + thinking.thinking_signature.as_ref().map_or(0, String::len),
+        // Large arguments are long texts on the first level.
+        AssistantBlock::ToolCall(call) => call.arguments.values().filter_map(|value| value.as_str()).map(str::len).sum(),
+    };
+    history
+        .iter()
+        .map(|message| match message.as_ref() {
+            Message::User(user) => content(&user.content),
+            Message::Custom(custom) => content(&custom.content),
+            Message::Assistant(answer) => answer.content.iter().map(said).sum(),
+            Message::ToolResult(result) => result.content.iter().map(block).sum(),
+            Message::BashExecution(run) => run.output.len(),
+            Message::BranchSummary(branch) => branch.summary.len(),
+            Message::CompactionSummary(compaction) => compaction.summary.len(),
+        })
+        .sum()
 }
 
 fn is_failure(message: &Message) -> bool {

@@ -98,6 +98,11 @@ pub(crate) fn repair_for(status: u16, body: &str) -> Option<Repair> {
     {
         return Some(Repair::RelaxSchema(tool_place(&text)));
     }
+    // Replayed thinking that the server does not take; one that it misses is another matter.
+    let unwelcome = ["unsupported", "not supported", "not permitted", "unrecognized", "unexpected", "unknown"];
+    if lower.contains("reasoning_") && unwelcome.iter().any(|word| lower.contains(word)) {
+        return Some(Repair::DropThinking);
+    }
     if lower.contains("signature") || (lower.contains("thinking") && (lower.contains("block") || lower.contains("messages."))) {
         return Some(Repair::DropThinking);
     }
@@ -185,6 +190,8 @@ mod tests {
                 anthropic("messages.12.content.0.tool_result.content.1.image.source.base64.data: dimensions exceed 8000 pixels"),
                 Some(Repair::DropImage(place(12, 0, Some(1)))),
             ),
+            (400, openai("'messages.2': property 'reasoning_content' is unsupported", ""), Some(Repair::DropThinking)),
+            (400, openai("The reasoning_content in the thinking mode must be passed back to the API", ""), None),
             (400, anthropic("Could not process image"), Some(Repair::DropImage(None))),
             (413, openai("image too large", ""), Some(Repair::DropImage(None))),
             (400, openai("Invalid content", "messages[0].content[1].image_url"), Some(Repair::DropImage(None))),

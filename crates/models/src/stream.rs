@@ -16,6 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use reqwest::Response;
 use secrecy::ExposeSecret;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use wolli_protocol::event::AssistantMessageEvent;
@@ -28,7 +29,7 @@ use crate::formats::{Failure, Folder, Kind};
 use crate::repair::Repairs;
 use crate::request::ModelRequest;
 use crate::{retry, transport};
-use attempt::{Attempt, Refusal};
+use attempt::{Attempt, Prepared, Refusal};
 use reading::Reading;
 use waiting::{Outcome, first};
 
@@ -60,6 +61,8 @@ pub struct ModelStream {
 
 enum Phase {
     Begin,
+    /// A large request is being written.
+    Preparing(JoinHandle<Result<Prepared, String>>),
     Sending {
         response: Sending,
         folder: Box<Folder>,
@@ -111,6 +114,7 @@ impl ModelStream {
             }
             match &self.phase {
                 Phase::Begin => self.begin(),
+                Phase::Preparing(_) => self.await_prepared().await,
                 Phase::Sending { .. } => self.await_response().await,
                 Phase::Refused(_) => self.read_refusal().await,
                 Phase::Reading(_) => self.read().await,
@@ -134,25 +138,45 @@ impl ModelStream {
             self.phase = Phase::Echoing(Box::new(echo));
             return;
         }
-        match attempt::prepare(&self.shared, &self.request, &self.repairs, self.timestamp) {
-            Ok(prepared) => {
-                let unchanged = self.attempt.repeats(&prepared.body);
-                if let Some(text) = self.attempt.take_refused().filter(|_| unchanged) {
-                    // The part that the provider named is not in the request: sending it again would change nothing.
-                    return self.end(prepared.folder.fail(StopReason::Error, text));
-                }
-                tracing::debug!(
-                    provider = %self.request.model.provider, model = %self.request.model.id,
-                    attempt = self.attempt.retries, bytes = prepared.body.len(), "asking a model"
-                );
-                self.set_timer(self.shared.config.idle_timeout);
-                self.phase = Phase::Sending {
-                    response: attempt::send(prepared.client, prepared.url, prepared.headers, prepared.body),
-                    folder: Box::new(prepared.folder),
-                };
-            }
-            Err(text) => self.end_without_folder(StopReason::Error, text),
+        if attempt::is_heavy(&self.shared, &self.request) {
+            let (shared, request, repairs) = (Arc::clone(&self.shared), self.request.clone(), self.repairs.clone());
+            let timestamp = self.timestamp;
+            // If nobody waits for it any more, its result is thrown away; it takes milliseconds and touches nothing.
+            let work = tokio::task::spawn_blocking(move || attempt::prepare(&shared, &request, &repairs, timestamp));
+            self.timer = None;
+            self.phase = Phase::Preparing(work);
+        } else {
+            let prepared = attempt::prepare(&self.shared, &self.request, &self.repairs, self.timestamp);
+            self.send(prepared);
         }
+    }
+
+    async fn await_prepared(&mut self) {
+        let Phase::Preparing(work) = &mut self.phase else { return };
+        match first(&mut self.cancelled, &mut self.timer, work).await {
+            Outcome::Ready(Ok(prepared)) => self.send(prepared),
+            Outcome::Ready(Err(error)) => self.send(Err(format!("could not write the request: {error}"))),
+            Outcome::Cancelled | Outcome::Silence => self.end_without_folder(StopReason::Aborted, ABORTED.to_owned()),
+        }
+    }
+
+    fn send(&mut self, prepared: Result<Prepared, String>) {
+        let prepared = match prepared {
+            Ok(prepared) => prepared,
+            Err(text) => return self.end_without_folder(StopReason::Error, text),
+        };
+        let unchanged = self.attempt.repeats(&prepared.body);
+        if let Some(text) = self.attempt.take_refused().filter(|_| unchanged) {
+            // The part that the provider named is not in the request: sending it again would change nothing.
+            return self.end(prepared.folder.fail(StopReason::Error, text));
+        }
+        tracing::debug!(
+            provider = %self.request.model.provider, model = %self.request.model.id,
+            attempt = self.attempt.retries, bytes = prepared.body.len(), "asking a model"
+        );
+        self.set_timer(self.shared.config.idle_timeout);
+        let response = attempt::send(prepared.client, prepared.url, prepared.headers, prepared.body);
+        self.phase = Phase::Sending { response, folder: Box::new(prepared.folder) };
     }
 
     async fn await_response(&mut self) {
@@ -326,6 +350,7 @@ impl fmt::Debug for ModelStream {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let phase = match &self.phase {
             Phase::Begin => "begin",
+            Phase::Preparing(_) => "preparing",
             Phase::Sending { .. } => "sending",
             Phase::Refused(_) => "refused",
             Phase::Reading(_) => "reading",

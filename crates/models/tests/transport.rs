@@ -46,7 +46,7 @@ fn request(base_url: String) -> ModelRequest {
 fn fast() -> ClientConfig {
     ClientConfig {
         connect_timeout: Duration::from_secs(2),
-        idle_timeout: Duration::from_millis(150),
+        idle_timeout: Duration::from_millis(500),
         backoff_base: Duration::from_millis(4),
         retry_after_cap: Duration::from_secs(2),
         ..ClientConfig::default()
@@ -192,7 +192,7 @@ async fn after_the_first_step_nothing_is_sent_again() {
         ("overloaded", Reply::stream(&[said, &overloaded].concat()), "overloaded_error"),
         ("reset", Reply::cut(said), "broke off"),
         ("ended", Reply::stream(said), "Anthropic stream ended before message_stop"),
-        ("silent", Reply::stall(Some(said)), "sent nothing for 150ms"),
+        ("silent", Reply::stall(Some(said)), "sent nothing for 500ms"),
     ] {
         let server = Server::start(vec![reply, Reply::stream(&anthropic_text(&["again"]))]).await;
         let events = collect(request(server.url())).await;
@@ -282,7 +282,7 @@ async fn cancelling_ends_at_once_in_every_phase_with_what_had_arrived() {
         cancel.cancel();
         let started = Instant::now();
         let Some(ModelEvent::End(message)) = stream.next().await else { panic!("{name}: no end") };
-        assert!(started.elapsed() < Duration::from_millis(500), "{name}");
+        assert!(started.elapsed() < Duration::from_secs(5), "{name}");
         assert_eq!((message.stop_reason, message.error_message.as_deref()), (StopReason::Aborted, Some("Request was aborted")), "{name}");
         assert_eq!(text(&message), expected, "{name}");
         assert!(stream.next().await.is_none());
@@ -378,4 +378,81 @@ async fn the_other_kind_and_the_echo_travel_the_same_way() {
         last = Some(event);
     }
     assert!(matches!(last, Some(ModelEvent::End(message)) if message.stop_reason == StopReason::Aborted && text(&message).len() < 1000));
+}
+
+#[tokio::test]
+async fn a_dropped_next_loses_nothing() {
+    let deltas: Vec<String> = (0..200).map(|number| format!("{number} ")).collect();
+    let pieces = anthropic_text(&deltas.iter().map(String::as_str).collect::<Vec<_>>());
+    let (reply, gate) = Reply::gated(&pieces);
+    let server = Server::start(vec![error(500, "once"), reply]).await;
+    let mut stream = ModelClient::new(fast()).stream(request(server.url()), CancellationToken::new());
+    let mut said = String::new();
+    let message = loop {
+        // Every future of `next` is dropped at its first pause, and only then may the server go on.
+        tokio::select! {
+            biased;
+            event = stream.next() => match event {
+                Some(ModelEvent::Step(AssistantMessageEvent::TextDelta { delta, .. })) => said.push_str(&delta),
+                Some(ModelEvent::End(message)) => break message,
+                Some(_) => {}
+                None => panic!("no end"),
+            },
+            () = tokio::task::yield_now() => gate.open(),
+        }
+    };
+    assert_eq!(said, deltas.concat());
+    assert_eq!(text(&message), said);
+}
+
+#[tokio::test]
+async fn a_large_request_is_written_elsewhere_and_arrives_whole() {
+    let server = Server::start(vec![Reply::stream(&anthropic_text(&["a"])), Reply::stream(&anthropic_text(&["b"]))]).await;
+    let client = ModelClient::new(fast());
+    for length in [10, 3_000_000] {
+        let mut asked = request(server.url());
+        asked.messages = vec![Arc::new(Message::User(UserMessage::new("x".repeat(length), Vec::new(), 1)))];
+        let mut stream = client.stream(asked, CancellationToken::new());
+        while stream.next().await.is_some() {}
+    }
+    let lengths: Vec<_> =
+        server.requests().iter().map(|request| request.json()["messages"][0]["content"][0]["text"].as_str().unwrap().len()).collect();
+    assert_eq!(lengths, [10, 3_000_000]);
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_speak_tls_is_a_connection_error() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let plain = async {
+        loop {
+            let (socket, _) = listener.accept().await.unwrap();
+            socket.writable().await.unwrap();
+            socket.try_write(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").unwrap();
+        }
+    };
+    let events = tokio::select! {
+        events = collect(request(format!("https://{address}"))) => events,
+        () = plain => unreachable!(),
+    };
+    let message = end(&events).error_message.as_deref().unwrap();
+    assert!(message.starts_with(&format!("Connection error: could not reach {address}: ")), "{message}");
+    assert_eq!(retries(&events), 4);
+}
+
+/// A call that was complete when the stream failed is kept, in an answer whose calls are not run.
+#[tokio::test]
+async fn a_failure_after_a_complete_call_is_an_error_and_is_not_repeated() {
+    let pieces = events(&[
+        json!({"type": "message_start", "message": {"id": "m", "usage": {"input_tokens": 3}}}),
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "t", "name": "bash", "input": {}}}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": "{\"command\":\"date\"}"}}),
+        json!({"type": "content_block_stop", "index": 0}),
+        json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
+    ]);
+    let server = Server::start(vec![Reply::stream(&pieces), Reply::stream(&anthropic_text(&["again"]))]).await;
+    let events = collect(request(server.url())).await;
+    let message = end(&events);
+    assert_eq!((message.stop_reason, server.requests().len()), (StopReason::Error, 1));
+    assert_eq!(message.tool_calls().next().unwrap().arguments["command"], "date");
 }

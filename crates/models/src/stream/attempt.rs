@@ -58,6 +58,15 @@ pub(super) struct Prepared {
     pub(super) folder: Folder,
 }
 
+/// A request that is heavier than this is written on a thread for blocking work: other sessions share this one.
+const LIGHT_BYTES: usize = 256 * 1024;
+
+/// True if writing the request takes a moment: it is large, or the HTTP client has to be made first.
+pub(super) fn is_heavy(shared: &Shared, request: &ModelRequest) -> bool {
+    let ready = Url::parse(&request.model.base_url).is_ok_and(|url| shared.transport.is_ready_for(&url));
+    !ready || crate::prepare::weight(&request.messages) + request.system.len() > LIGHT_BYTES
+}
+
 /// Writes the request; the error is the text for the person.
 pub(super) fn prepare(shared: &Shared, request: &ModelRequest, repairs: &Repairs, timestamp: i64) -> Result<Prepared, String> {
     let model = &request.model;
