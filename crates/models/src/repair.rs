@@ -192,6 +192,20 @@ mod tests {
             ),
             (400, openai("'messages.2': property 'reasoning_content' is unsupported", ""), Some(Repair::DropThinking)),
             (400, openai("The reasoning_content in the thinking mode must be passed back to the API", ""), None),
+            (
+                400,
+                anthropic(
+                    "messages.3.content.8: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified.",
+                ),
+                Some(Repair::DropThinking),
+            ),
+            (
+                400,
+                anthropic(
+                    "messages.88.content.1.image.source.base64.data: dimensions exceed max allowed size for many-image requests: 2000 pixels",
+                ),
+                Some(Repair::DropImage(place(88, 1, None))),
+            ),
             (400, anthropic("Could not process image"), Some(Repair::DropImage(None))),
             (413, openai("image too large", ""), Some(Repair::DropImage(None))),
             (400, openai("Invalid content", "messages[0].content[1].image_url"), Some(Repair::DropImage(None))),

@@ -49,7 +49,7 @@ pub enum CacheRetention {
     Long,
 }
 
-/// Limits and settings that all requests of a [`ModelClient`](crate::stream::ModelClient) share.
+/// Limits and settings that all requests of a [`ModelClient`](crate::client::ModelClient) share.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
     /// For the TCP and TLS hand-shake of one attempt.
