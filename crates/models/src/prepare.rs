@@ -27,7 +27,8 @@ pub(crate) const NO_RESULT: &str = "No result provided";
 pub(crate) const NO_OUTPUT: &str = "(no output)";
 /// Opens a history that would begin with an answer, which no provider takes.
 pub(crate) const MISSING_START: &str = "(the beginning of the conversation is not available)";
-/// Closes a history that ends with an answer, which several models refuse to continue.
+/// Stands between two answers in a row, and closes a history that ends with one: several providers refuse both. Answers
+/// cannot be joined instead, since thinking must stay at the beginning of its own.
 pub(crate) const CONTINUE: &str = "(continue)";
 /// Stands for a request without anything in it.
 pub(crate) const EMPTY_REQUEST: &str = "(empty message)";
@@ -65,7 +66,7 @@ pub(crate) enum Said<'a> {
     },
 }
 
-/// One turn of the conversation. The first is `User`, the last is not `Assistant`, and the results of an assistant's calls
+/// One turn of the conversation. The first is `User`, the last is not `Assistant`, no two `Assistant`s stand side by side, and the results of an assistant's calls
 /// follow it at once, in the order of the calls, one each.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Turn<'a> {
@@ -155,6 +156,9 @@ fn push_answer<'a>(
         }
     }
     if said.iter().any(|block| matches!(block, Said::Text(_) | Said::Call { .. })) {
+        if matches!(turns.last(), Some(Turn::Assistant(_))) {
+            turns.push(note(CONTINUE));
+        }
         turns.push(Turn::Assistant(said));
         turns.append(&mut results);
     }
@@ -171,9 +175,12 @@ fn answer_to_call<'a>(id: &str, name: &str, result: Option<&'a Message>, rules: 
     Turn::Result { call_id: id.to_owned(), name: name.to_owned(), parts, is_error }
 }
 
+fn note(text: &'static str) -> Turn<'static> {
+    Turn::User(vec![Part::Text(text.into())])
+}
+
 /// Puts notes where a history begins or ends in a way that providers refuse.
 fn close(mut turns: Vec<Turn<'_>>) -> Vec<Turn<'_>> {
-    let note = |text: &'static str| Turn::User(vec![Part::Text(text.into())]);
     if turns.is_empty() {
         return vec![note(EMPTY_REQUEST)];
     }

@@ -140,6 +140,10 @@ fn histories_begin_and_end_with_the_person() {
         (json!([]), json!([{"user": ["(empty message)"]}])),
         (json!([user(" \n")]), json!([{"user": ["(empty message)"]}])),
         (
+            json!([user("x"), said, said]),
+            json!([{"user": ["x"]}, {"assistant": ["yes"]}, {"user": ["(continue)"]}, {"assistant": ["yes"]}, {"user": ["(continue)"]}]),
+        ),
+        (
             json!([said]),
             json!([{"user": ["(the beginning of the conversation is not available)"]}, {"assistant": ["yes"]}, {"user": ["(continue)"]}]),
         ),
