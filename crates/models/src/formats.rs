@@ -115,6 +115,14 @@ impl Folder {
         }
     }
 
+    /// How many blocks the answer has so far.
+    pub(crate) fn blocks(&self) -> usize {
+        match self {
+            Self::Anthropic(folder) => folder.blocks(),
+            Self::OpenAiCompletions(folder) => folder.blocks(),
+        }
+    }
+
     /// The stream ended without the event that says so: still an answer, or the text of the error.
     pub(crate) fn at_end(&self) -> Result<(), &'static str> {
         match self {

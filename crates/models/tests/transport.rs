@@ -456,3 +456,20 @@ async fn a_failure_after_a_complete_call_is_an_error_and_is_not_repeated() {
     assert_eq!((message.stop_reason, server.requests().len()), (StopReason::Error, 1));
     assert_eq!(message.tool_calls().next().unwrap().arguments["command"], "date");
 }
+
+/// A server that never stops must not fill the memory, and one that goes on after the end must not hold the answer back.
+#[tokio::test]
+async fn endless_answers_end() {
+    let start = |index: usize| json!({"type": "content_block_start", "index": index, "content_block": {"type": "text", "text": "x"}});
+    let blocks: Vec<Value> = (0..5000).map(start).collect();
+    let server = Server::start(vec![Reply::stream(&[events(&blocks).concat()])]).await;
+    let message = end(&collect(request(server.url())).await).clone();
+    assert_eq!((message.content.len(), message.error_message.as_deref()), (4097, Some("the answer is too long to be kept")));
+
+    let mut pieces = anthropic_text(&["fine"]);
+    pieces.extend(std::iter::repeat_n(": more\n\n".to_owned(), 200_000));
+    let server = Server::start(vec![Reply::stream(&pieces)]).await;
+    let started = Instant::now();
+    assert_eq!(text(end(&collect(request(server.url())).await)), "fine");
+    assert!(started.elapsed() < Duration::from_secs(5));
+}

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use reqwest::Response;
+use tokio::time::Instant;
 use wolli_protocol::sse::Decoder;
 
 use super::waiting::{Outcome, first};
@@ -15,7 +16,11 @@ use crate::transport;
 
 /// Largest single event of a provider. Whole images and encrypted thinking come as one event.
 const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
-/// How much of that is shown when it is not an error in the provider's own form.
+/// Largest answer as it comes over the wire, where a token may cost 300 bytes; no model says this much.
+const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
+/// Most blocks of one answer.
+const MAX_BLOCKS: usize = 4096;
+/// How much of a body that is no stream of events is shown when it is not an error in the provider's own form.
 const MAX_SHOWN_BYTES: usize = 500;
 /// How long the end of a body is waited for after the answer is whole: a connection that was read to its end can be used
 /// again, which is worth less than this.
@@ -28,6 +33,7 @@ pub(super) struct Reading {
     pub(super) folder: Folder,
     /// The start of the body, until the first event shows that it is a stream of events.
     unknown: Option<Vec<u8>>,
+    received: usize,
     ended: bool,
 }
 
@@ -43,6 +49,7 @@ impl ModelStream {
                 self.streamed |= !self.scratch.is_empty();
                 self.ready.extend(self.scratch.drain(..).map(ModelEvent::Step));
                 match fed {
+                    Fed::More if reading.is_too_long() => self.break_off(Failure::lasting("the answer is too long to be kept")),
                     Fed::More => {}
                     Fed::Complete => self.complete(),
                     // The last event was cut short: what counts is that the stream ended.
@@ -116,7 +123,8 @@ impl ModelStream {
 
     pub(super) async fn drain(&mut self) {
         let Phase::Draining { response, .. } = &mut self.phase else { return };
-        if let Outcome::Ready(Ok(Some(_))) = first(&mut self.cancelled, &mut self.timer, response.chunk()).await {
+        let in_time = self.timer.as_ref().is_some_and(|timer| timer.deadline() > Instant::now());
+        if let (Outcome::Ready(Ok(Some(_))), true) = (first(&mut self.cancelled, &mut self.timer, response.chunk()).await, in_time) {
             return;
         }
         // A cancellation comes too late here: the answer is whole.
@@ -135,10 +143,16 @@ impl ModelStream {
 
 impl Reading {
     pub(super) fn new(response: Response, folder: Folder) -> Self {
-        Self { response, decoder: Decoder::new(MAX_EVENT_BYTES), folder, unknown: Some(Vec::new()), ended: false }
+        Self { response, decoder: Decoder::new(MAX_EVENT_BYTES), folder, unknown: Some(Vec::new()), received: 0, ended: false }
+    }
+
+    /// A server that never stops must not fill the memory.
+    fn is_too_long(&self) -> bool {
+        self.received > MAX_ANSWER_BYTES || self.folder.blocks() > MAX_BLOCKS
     }
 
     fn take_in(&mut self, bytes: &[u8]) {
+        self.received = self.received.saturating_add(bytes.len());
         if let Some(unknown) = &mut self.unknown {
             let room = MAX_ERROR_BYTES.saturating_sub(unknown.len());
             unknown.extend_from_slice(&bytes[..bytes.len().min(room)]);

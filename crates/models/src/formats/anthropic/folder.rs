@@ -64,6 +64,10 @@ impl Folder {
         Fed::More
     }
 
+    pub(crate) fn blocks(&self) -> usize {
+        self.growing.message.content.len()
+    }
+
     pub(crate) fn at_end(&self) -> Result<(), &'static str> {
         if self.complete { Ok(()) } else { Err("Anthropic stream ended before message_stop") }
     }

@@ -94,6 +94,11 @@ impl Folder {
         Fed::More
     }
 
+    /// Calls count before their block begins.
+    pub(crate) fn blocks(&self) -> usize {
+        self.growing.message.content.len().max(self.calls.len())
+    }
+
     pub(crate) fn at_end(&self) -> Result<(), &'static str> {
         if self.finish.is_some() { Ok(()) } else { Err("Stream ended without finish_reason") }
     }
