@@ -42,6 +42,12 @@ impl Connection {
         Ok(Self { stream, buffer: Vec::new() })
     }
 
+    /// Takes a connection that a listener accepted, for servers in tests.
+    #[must_use]
+    pub const fn of(stream: TcpStream) -> Self {
+        Self { stream, buffer: Vec::new() }
+    }
+
     /// This side's address.
     ///
     /// # Errors
@@ -85,6 +91,11 @@ impl Connection {
 
     pub(super) fn take_buffer(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.buffer)
+    }
+
+    /// Waits until the peer ends the connection, however long that takes; what it sends is dropped.
+    pub async fn closed(&mut self) {
+        while let Ok(1..) = self.stream.read(&mut [0; 1024]).await {}
     }
 
     /// Everything until the peer ends the connection. A reset counts as an end.
