@@ -7,6 +7,7 @@ mod connect;
 mod events;
 mod request;
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -61,6 +62,13 @@ impl Daemon {
             host => host,
         };
         Self { home, host: host.trim_matches(['[', ']']).to_owned(), token: environment.daemon_token(), socket, trust: Trust::default() }
+    }
+}
+
+impl Daemon {
+    /// It is meant to run on this machine; else a socket here would lead to another one.
+    pub(crate) fn is_here(&self) -> bool {
+        self.host == "localhost" || self.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
     }
 }
 

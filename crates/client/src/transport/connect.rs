@@ -93,6 +93,9 @@ impl Transport {
 
     /// The Unix socket, if a process of this user listens on it.
     async fn connect_socket(&self) -> Option<UnixStream> {
+        if !self.daemon().is_here() {
+            return None;
+        }
         let path = self.daemon().socket.as_deref()?;
         let stream = timeout(CONNECT_LIMIT, UnixStream::connect(path)).await.ok()?.ok()?;
         match stream.peer_cred() {
@@ -145,13 +148,16 @@ impl Transport {
         timeout(HEALTH_LIMIT, asked).await.map_err(|_| self.unreachable("/health gives no answer"))?
     }
 
-    /// What the proven daemon says of itself; never over a connection that was kept.
+    /// What the proven daemon says of itself now: over a new connection, since one that was kept may lead to a process
+    /// that is about to end.
     pub(crate) async fn health(&self) -> Result<Health, ClientError> {
         let mut connection = self.connect().await?;
         let nonce = token::random_hex(NONCE_BYTES).map_err(|error| self.unreachable(error))?;
         let (status, health) = self.health_on(&mut connection, &nonce).await?;
         let healthy = health.filter(|health| status == StatusCode::OK && health.status == "ok");
-        healthy.ok_or_else(|| self.unreachable(format!("/health answers {status}")))
+        let healthy = healthy.ok_or_else(|| self.unreachable(format!("/health answers {status}")))?;
+        self.put_free(connection);
+        Ok(healthy)
     }
 }
 

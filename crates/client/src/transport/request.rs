@@ -71,6 +71,10 @@ impl Transport {
                 Some(connection) => (connection, true),
                 None => (self.connect().await.map_err(Failure::NotSent)?, false),
             };
+            // One that was used needs a moment after its last answer; an error says that it was closed meanwhile.
+            if reused && connection.sender.ready().await.is_err() {
+                continue;
+            }
             let request = build(&connection, method.clone(), path, headers, body.clone())
                 .map_err(|problem| Failure::NotSent(ClientError::BadAnswer { request: path.to_owned(), problem }))?;
             match connection.sender.try_send_request(request).await {

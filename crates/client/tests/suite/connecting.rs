@@ -46,14 +46,54 @@ async fn every_new_connection_is_proven_and_every_nonce_is_new() {
     agent.connect().await.unwrap();
     agent.list_sessions().await.unwrap();
     agent.list_sessions().await.unwrap();
-    let nonces: Vec<_> =
+    let nonces: Vec<String> =
         daemon.state().seen.iter().filter(|seen| seen.line.starts_with("GET /health")).map(|seen| seen.line.clone()).collect();
     let mut different = nonces.clone();
     different.sort();
     different.dedup();
     assert_eq!(nonces.len(), different.len());
-    // Two list requests used one connection; what follows it on the wire is not asked for a proof again.
-    assert_eq!(daemon.count("GET /sessions"), 2);
+    // The first connection asked for health, was kept, and carried the control stream; the second one the two lists.
+    assert_eq!((nonces.len(), daemon.count("GET /sessions")), (3, 2));
+}
+
+#[tokio::test]
+async fn a_daemon_is_stopped_and_an_agent_deleted() {
+    let place = Place::new(None);
+    let agent = place.agent();
+    agent.stop().await.unwrap();
+    let daemon = place.daemon().await;
+    agent.connect().await.unwrap();
+    let shut_down = async {
+        daemon.until(|state| state.seen.iter().any(|seen| seen.body["type"] == "shutdown")).await;
+        daemon.stop().await;
+    };
+    let (stopped, ()) = tokio::join!(agent.stop(), shut_down);
+    stopped.unwrap();
+    place.wolli.delete(&agent).await.unwrap();
+    assert!(!place.file.home.exists() && place.wolli.get("scribe").unwrap().is_none());
+    assert!(matches!(agent.list_sessions().await.unwrap_err(), ClientError::Home(_)));
+}
+
+/// Programs hold handles and call them from any task.
+#[test]
+fn handles_and_calls_go_between_tasks() {
+    fn check<T: Send + Sync + Clone + 'static>() {}
+    fn sent<T: Send>(_: impl Fn(&'static wolli_client::Agent, &'static wolli_client::SessionHandle) -> T) {}
+    check::<wolli_client::Wolli>();
+    check::<wolli_client::Agent>();
+    check::<wolli_client::SessionHandle>();
+    check::<wolli_client::ViewWatch>();
+    check::<ClientError>();
+    sent(|agent, session| async move {
+        agent.connect().await?;
+        agent.latest_session().await?;
+        agent.restart().await?;
+        session.prompt("x").await?;
+        session.load_history().await?;
+        session.watch().until(|_| true).await?;
+        session.subscribe().next().await;
+        session.wait_for_idle().await
+    });
 }
 
 #[tokio::test]

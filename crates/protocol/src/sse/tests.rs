@@ -1,3 +1,5 @@
+//! The codec against the standard, against itself, and against another implementation.
+
 use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt, TryStreamExt, stream};
 use proptest::prelude::*;

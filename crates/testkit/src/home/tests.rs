@@ -1,3 +1,5 @@
+//! Homes and daemons, with shell scripts in the place of the program.
+
 use std::os::unix::fs::PermissionsExt;
 
 use rustix::process::Signal;

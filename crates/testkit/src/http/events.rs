@@ -52,6 +52,11 @@ impl EventStream {
         self.bytes.get_or_insert_default();
     }
 
+    /// The connection below, for example to end this side's direction. What was read and not given out stays here.
+    pub const fn connection(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
     /// The bytes that were kept, exactly as the server framed them.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {

@@ -1,3 +1,5 @@
+//! Chunks, heads and requests, as plain bytes.
+
 use super::{BodyKind, ChunkDecoder, Client, Head, head_end};
 
 #[test]

@@ -1,3 +1,5 @@
+//! The network's faults, with an echo server behind it.
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
