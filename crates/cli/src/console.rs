@@ -9,6 +9,8 @@ use std::io::{self, BufRead, IsTerminal, Write};
 pub(crate) struct Console {
     /// A person is at both ends of it: questions make sense, and so do colours.
     pub(crate) interactive: bool,
+    /// stdout is a terminal, which obeys what it is sent.
+    pub(crate) shown: bool,
     /// stdout is a terminal that shows colours.
     pub(crate) styled: bool,
 }
@@ -17,7 +19,7 @@ impl Console {
     /// The process's own streams. `TERM=dumb` and `NO_COLOR` ask for plain text.
     pub(crate) fn new(term: Option<&str>, no_colour: bool) -> Self {
         let shown = io::stdout().is_terminal();
-        Self { interactive: shown && io::stdin().is_terminal(), styled: shown && !no_colour && term != Some("dumb") }
+        Self { interactive: shown && io::stdin().is_terminal(), shown, styled: shown && !no_colour && term != Some("dumb") }
     }
 
     /// Writes to stdout and sees to it that it arrives.

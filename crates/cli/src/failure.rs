@@ -4,8 +4,10 @@
 //! there is something to do, what that is.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use wolli_client::ClientError;
 use wolli_home::agent::AgentError;
 use wolli_home::config::ConfigError;
 use wolli_home::environment::HomeUnknown;
@@ -53,6 +55,15 @@ pub(crate) enum Failure {
     Stdin(io::Error),
     #[error("cannot start the program's own runtime: {0} (is the machine out of memory or processes?)")]
     Start(io::Error),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The model gave this reason.
+    #[error("{0}")]
+    Model(String),
+    #[error("The model gave no answer.")]
+    NoAnswer,
+    #[error("No answer within {} s; gave up.", .0.as_secs_f64())]
+    TimedOut(Duration),
     #[error("cannot write to stdout: {0}")]
     Output(#[from] io::Error),
     /// The question was answered with no.
@@ -68,7 +79,10 @@ impl Failure {
     /// The exit status.
     pub(crate) fn status(&self) -> u8 {
         match self {
-            Self::Agent(AgentError::Invalid { .. }) | Self::Configuration(_) | Self::Home(_) => status::CONFIGURATION,
+            Self::Agent(AgentError::Invalid { .. }) | Self::Configuration(_) | Self::Home(_) | Self::Client(ClientError::NoHome(_)) => {
+                status::CONFIGURATION
+            }
+            Self::Client(ClientError::Home(error)) if matches!(**error, AgentError::Invalid { .. }) => status::CONFIGURATION,
             // Whoever read our output has enough of it.
             Self::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Interrupted => status::INTERRUPTED,
@@ -83,6 +97,10 @@ impl Failure {
             | Self::InlineMessage(_)
             | Self::Stdin(_)
             | Self::Start(_)
+            | Self::Client(_)
+            | Self::Model(_)
+            | Self::NoAnswer
+            | Self::TimedOut(_)
             | Self::Output(_)
             | Self::Cancelled => status::FAILURE,
         }
@@ -95,14 +113,41 @@ impl Failure {
             Self::Agent(AgentError::Invalid { path, .. }) => {
                 format!("{self}\nThe agent cannot be used until that is repaired{}.", hint_of_copies(path))
             }
+            Self::Client(error) => format!("{self}{}", advice(error)),
             _ => self.to_string(),
         };
         Some(text).filter(|text| !text.is_empty())
     }
 }
 
-fn hint_of_copies(path: &PathBuf) -> String {
-    let mut copy = path.clone().into_os_string();
+/// What a person can do about it.
+fn advice(error: &ClientError) -> &'static str {
+    match error {
+        ClientError::NotHealthy { .. } | ClientError::Start { .. } => {
+            "\nThe agent cannot be reached until its daemon runs. Its log is logs/daemon.log in the agent's home; \
+             `wolli daemon <agent>` starts it in the foreground."
+        }
+        ClientError::Untrusted { .. } => {
+            "\nThe token was not sent. Another program may have the agent's port: stop it, or change `port` in agent.json."
+        }
+        ClientError::Unauthorized { .. } => {
+            "\nThe daemon was started with another token: is WOLLI_DAEMON_TOKEN set here or there? Restart the daemon after a change of agent.json."
+        }
+        ClientError::UnknownSession { .. } => "\n/sessions in a chat lists the sessions that there are.",
+        ClientError::Interrupted { .. } | ClientError::Unreachable { .. } => "\nThe daemon may have been stopped; try again.",
+        ClientError::Name(_)
+        | ClientError::NoHome(_)
+        | ClientError::Home(_)
+        | ClientError::NotStopped { .. }
+        | ClientError::NoSession(_)
+        | ClientError::Command(_)
+        | ClientError::BadAnswer { .. }
+        | ClientError::Closed => "",
+    }
+}
+
+fn hint_of_copies(path: &Path) -> String {
+    let mut copy = path.as_os_str().to_owned();
     copy.push(".last-good");
     let copy = PathBuf::from(copy);
     if copy.exists() { format!("; {} was no help, for it is damaged too", copy.display()) } else { String::new() }

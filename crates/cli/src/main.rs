@@ -20,6 +20,7 @@ use arguments::{Arguments, Command};
 use console::Console;
 use failure::{Failure, status};
 use talk::Form;
+use talk::connect::Which;
 
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
@@ -47,7 +48,10 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments, environment: &Environment, console: &Console) -> Result<(), Failure> {
     match arguments.command {
-        Some(Command::New(new)) => commands::new::run(new, environment, console).map(drop),
+        Some(Command::New(new)) => {
+            let name = commands::new::run(new, environment, console)?;
+            if console.interactive { talk::chat_with(name.as_str(), Which::Latest, environment, console) } else { Ok(()) }
+        }
         Some(Command::List) => commands::list::run(environment, console),
         Some(Command::Delete(delete)) => commands::delete::run(&delete, environment, console),
         Some(Command::Config { name }) => commands::config::run(name.as_deref(), environment, console),

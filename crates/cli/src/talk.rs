@@ -2,17 +2,23 @@
 //!
 //! Whatever can be refused without a daemon is refused here, before one is started.
 
+mod chat;
+pub(crate) mod connect;
+mod input;
+mod print;
 mod render;
+mod signals;
 
 use std::io::Read;
 
 use wolli_home::environment::Environment;
-use wolli_home::paths::AgentHome;
 
 use crate::agents;
 use crate::arguments::Talk;
 use crate::console::Console;
 use crate::failure::Failure;
+use connect::Which;
+use print::Job;
 
 /// Longest message that is read from stdin; the daemon takes no larger request.
 const MESSAGE_MAX_BYTES: u64 = 32 * 1024 * 1024;
@@ -26,25 +32,52 @@ pub(crate) enum Form {
 
 pub(crate) fn run(talk: Talk, form: Form, environment: &Environment, console: &Console) -> Result<(), Failure> {
     let name = talk.agent.clone().unwrap_or_default();
-    let (home, loaded) = agents::find(environment, &name, Failure::UnknownAgent)?;
+    let (_, loaded) = agents::find(environment, &name, Failure::UnknownAgent)?;
     for warning in &loaded.warnings {
         console.complain(&format!("warning: {warning}"));
     }
     let called = match form {
-        Form::Name => name,
+        Form::Name => name.clone(),
         Form::Chat => format!("chat {name}"),
     };
     if !talk.print {
         if !talk.message.is_empty() {
             return Err(Failure::InlineMessage(called));
         }
-        return chat(&home);
+        return chat_with(&name, which(&talk), environment, console);
     }
     let message = message(&talk.message)?;
     if message.trim().is_empty() {
         return Err(Failure::NoMessage(called));
     }
-    chat(&home)
+    let agent = connect::agent(environment, &name)?;
+    let job = Job { message, json: talk.json, limit: talk.timeout };
+    runtime()?.block_on(print::run(&agent, which(&talk), &job, console))
+}
+
+/// Opens a chat with an agent that is known to be there.
+pub(crate) fn chat_with(name: &str, which: Which, environment: &Environment, console: &Console) -> Result<(), Failure> {
+    let agent = connect::agent(environment, name)?;
+    runtime()?.block_on(chat::run(agent, which, console))
+}
+
+/// Stops the agent's daemon, if one serves it, and waits until it has ended.
+pub(crate) fn stop_daemon(name: &str, environment: &Environment) -> Result<(), Failure> {
+    let agent = connect::agent(environment, name)?;
+    Ok(runtime()?.block_on(agent.stop())?)
+}
+
+/// One thread is enough, and a chat relies on it: the streams' tasks run only while it waits.
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Start)
+}
+
+fn which(talk: &Talk) -> Which {
+    match &talk.session {
+        Some(id) => Which::Named(id.clone()),
+        None if talk.new => Which::New,
+        None => Which::Latest,
+    }
 }
 
 /// The words with a space between them; a single `-` is all of stdin.
@@ -59,8 +92,4 @@ fn message(words: &[String]) -> Result<String, Failure> {
     }
     // The line end that `echo` and editors put behind the last line is none of the message.
     Ok(text.trim_end_matches(['\n', '\r']).to_owned())
-}
-
-fn chat(_home: &AgentHome) -> Result<(), Failure> {
-    Ok(())
 }

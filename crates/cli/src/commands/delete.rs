@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use wolli_home::agent::{self, AgentError};
 use wolli_home::environment::Environment;
+use wolli_home::lock;
 use wolli_home::paths::Root;
 
 use crate::agents;
 use crate::arguments::Delete;
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::talk;
 
 /// A daemon that is shutting down takes at most 10 s; somewhat more than that.
 const DRAINING_LIMIT: Duration = Duration::from_secs(12);
@@ -32,14 +34,13 @@ pub(crate) fn run(arguments: &Delete, environment: &Environment, console: &Conso
             return Err(Failure::Cancelled);
         }
     }
-    stop_daemon(environment, name)?;
+    let refused = |reason: String| Failure::Delete { name: name.clone(), reason };
+    if matches!(lock::holder(&home.daemon_lock()), Ok(Some(_))) {
+        talk::stop_daemon(name, environment).map_err(|e| refused(e.to_string()))?;
+    }
     agent::delete(&Root::of(environment)?, home.name(), DRAINING_LIMIT).map_err(|e| match e {
         AgentError::Missing { .. } => Failure::NoSuchAgent(name.clone()),
-        e => Failure::Delete { name: name.clone(), reason: e.to_string() },
+        e => refused(e.to_string()),
     })?;
     Ok(console.line(&format!("Deleted agent \"{name}\"."))?)
-}
-
-fn stop_daemon(_environment: &Environment, _name: &str) -> Result<(), Failure> {
-    Ok(())
 }

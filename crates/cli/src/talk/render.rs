@@ -15,6 +15,8 @@ const SHORT: usize = 100;
 const DIM: &str = "\u{1b}[2m";
 const RED: &str = "\u{1b}[31m";
 const PLAIN: &str = "\u{1b}[0m";
+/// Back to the start of the line, and what stands there goes.
+const CLEAR: &str = "\r\u{1b}[K";
 
 /// What the last thing on the screen belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +25,8 @@ enum Open {
     Nothing,
     Text,
     Thinking,
+    /// The invitation to type; the person may be typing behind it.
+    Marker,
 }
 
 /// What has been shown, as far as the next event needs it.
@@ -47,6 +51,24 @@ impl Renderer {
     /// A prompt was typed here; when the session tells it back it is not shown again.
     pub(crate) fn typed(&mut self, text: &str) {
         self.own.push_back(text.to_owned());
+    }
+
+    /// A line was typed: the terminal showed it and went to the next one.
+    pub(crate) fn entered(&mut self) {
+        self.open = Open::Nothing;
+        self.at_line_start = true;
+    }
+
+    /// Invites the person to type, once.
+    pub(crate) fn marker(&mut self) -> String {
+        if self.open == Open::Marker {
+            return String::new();
+        }
+        let mut out = self.close();
+        out.push_str("> ");
+        self.open = Open::Marker;
+        self.at_line_start = false;
+        out
     }
 
     /// The prompt came to nothing, so the session will not tell it back.
@@ -146,9 +168,23 @@ impl Renderer {
         out
     }
 
-    /// Ends the line, if one is open.
+    /// Several lines of the program's own.
+    pub(crate) fn lines(&mut self, text: &str) -> String {
+        let mut out = self.close();
+        for line in plain(text).lines() {
+            out.push_str(line);
+            out.push('\n');
+        }
+        out
+    }
+
+    /// Ends the line, if one is open. An invitation to type gives way.
     pub(crate) fn close(&mut self) -> String {
         let mut out = String::new();
+        if self.open == Open::Marker && self.styled {
+            (self.open, self.at_line_start) = (Open::Nothing, true);
+            out.push_str(CLEAR);
+        }
         if self.open == Open::Thinking && self.styled {
             out.push_str(PLAIN);
         }

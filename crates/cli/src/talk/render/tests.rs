@@ -127,3 +127,17 @@ fn nothing_said_is_obeyed_by_the_terminal() {
     assert_eq!(show(&mut renderer, &[delta("text", 0, "a\u{1b}[31mb\rc\u{9b}2Jd\u{8}\te\nf")]), "a[31mbc2Jd\te\nf");
     assert_eq!(renderer.note("x\u{1b}[2J\ny"), "\nx[2J y\n");
 }
+
+#[test]
+fn the_invitation_to_type_gives_way() {
+    let mut plain = Renderer::new(false);
+    assert_eq!((plain.marker(), plain.marker()), ("> ".to_owned(), String::new()));
+    assert_eq!(plain.note("news"), "\nnews\n");
+    assert_eq!(plain.marker(), "> ");
+    plain.entered();
+    assert_eq!(plain.note("news"), "news\n");
+    let mut styled = Renderer::new(true);
+    assert_eq!(styled.marker(), "> ");
+    assert_eq!(show(&mut styled, &[delta("text", 0, "hi")]), "\r\u{1b}[Khi");
+    assert_eq!(styled.marker(), "\n> ");
+}

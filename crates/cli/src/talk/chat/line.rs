@@ -1,0 +1,82 @@
+//! What a typed line asks for. Pure.
+
+/// A line of a chat, understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    Nothing,
+    Quit,
+    Help,
+    Abort,
+    /// Make a session and go there.
+    New,
+    Sessions,
+    /// Show the models, or switch to one.
+    Model(Option<String>),
+    Deploy,
+    /// Everything else, slashes that are the daemon's included.
+    Prompt(String),
+}
+
+/// What `/help` prints.
+pub(crate) const HELP: &str = "\
+/quit             leave; the agent goes on (also Ctrl+D, or Ctrl+C when it is idle)
+/abort            stop what is being said or done (also Ctrl+C)
+/new              a new session
+/sessions         list the sessions; `wolli <agent> --session <id>` opens one
+/model [p/id]     list the models, or use one
+/deploy           ask a forming agent to finish
+A line that ends in \\ goes on in the next one. While the agent is at work, a line is given to it as soon as possible.
+";
+
+/// What `/deploy` says to the agent.
+pub(crate) const DEPLOY_PROMPT: &str = "If you know enough about what you are for, call your deploy tool now. Otherwise say what is missing.";
+
+impl Line {
+    pub(crate) fn parse(text: &str) -> Self {
+        let trimmed = text.trim();
+        let (word, rest) = trimmed.split_once(char::is_whitespace).unwrap_or((trimmed, ""));
+        match (word, rest.trim()) {
+            ("", _) => Self::Nothing,
+            ("/quit" | "/exit", "") => Self::Quit,
+            ("/help", "") => Self::Help,
+            ("/abort", "") => Self::Abort,
+            ("/new", "") => Self::New,
+            ("/sessions", "") => Self::Sessions,
+            ("/deploy", "") => Self::Deploy,
+            ("/model", "") => Self::Model(None),
+            ("/model", model) => Self::Model(Some(model.to_owned())),
+            _ => Self::Prompt(text.to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HELP, Line};
+
+    #[test]
+    fn lines() {
+        for (text, line) in [
+            ("", Line::Nothing),
+            (" \t", Line::Nothing),
+            ("/quit", Line::Quit),
+            (" /quit ", Line::Quit),
+            ("/quit now", Line::Prompt("/quit now".into())),
+            ("/model", Line::Model(None)),
+            ("/model  echo/demo ", Line::Model(Some("echo/demo".into()))),
+            ("/skill:greet", Line::Prompt("/skill:greet".into())),
+            ("/etc is a folder", Line::Prompt("/etc is a folder".into())),
+            ("  indented", Line::Prompt("  indented".into())),
+            ("/abort\nthen more", Line::Prompt("/abort\nthen more".into())),
+        ] {
+            assert_eq!(Line::parse(text), line, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn help_names_every_command() {
+        for word in ["/quit", "/abort", "/new", "/sessions", "/model", "/deploy"] {
+            assert!(HELP.contains(word) && Line::parse(word) != Line::Prompt(word.into()), "{word}");
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! From an agent's name to an open session: finds the daemon or starts it, and picks the session.
+
+use wolli_client::{Agent, DaemonProgram, SessionHandle, Wolli};
+use wolli_home::environment::Environment;
+use wolli_protocol::ids::SessionId;
+
+use crate::failure::Failure;
+
+/// The session to talk in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    Latest,
+    New,
+    Named(String),
+}
+
+/// The agent, without a connection yet. Daemons are started as this very program.
+pub(crate) fn agent(environment: &Environment, name: &str) -> Result<Agent, Failure> {
+    let program = std::env::current_exe().map_err(Failure::Start)?;
+    let wolli = Wolli::with_program(environment.clone(), Some(DaemonProgram::new(program)))?;
+    wolli.get(name)?.ok_or_else(|| Failure::UnknownAgent(name.to_owned()))
+}
+
+/// Connects to the agent's daemon and attaches to the session.
+pub(crate) async fn open(agent: &Agent, which: Which) -> Result<SessionHandle, Failure> {
+    agent.connect().await?;
+    Ok(match which {
+        Which::Latest => agent.latest_session().await?,
+        Which::New => {
+            let created = agent.create_session().await?;
+            agent.session(&created.session_id).await?
+        }
+        Which::Named(id) => agent.session(&SessionId::from(id)).await?,
+    })
+}
