@@ -15,13 +15,10 @@ pub(crate) fn run(name: Option<&str>, environment: &Environment, console: &Conso
         let (home, _) = agents::find(environment, name, Failure::UnknownAgent)?;
         files.push(home.config_toml());
     }
-    let mut text = String::new();
+    let configuration = config::load_strictly(files.iter().map(|file| file.as_path()))?;
     for file in &files {
         let state = if file.exists() { "" } else { " (does not exist)" };
-        text.push_str(&format!("# read: {}{state}\n", file.display().to_string().replace(char::is_control, "?")));
+        console.line(&format!("# read: {}{state}", file.display().to_string().replace(char::is_control, "?")))?;
     }
-    let configuration = config::load_strictly(files.iter().map(|file| file.as_path()))?;
-    text.push('\n');
-    text.push_str(&configuration.effective());
-    Ok(console.print(&text)?)
+    Ok(console.print(&format!("\n{}", configuration.effective()))?)
 }

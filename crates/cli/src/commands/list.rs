@@ -15,14 +15,12 @@ const PURPOSE_KEPT: usize = 69;
 
 pub(crate) fn run(environment: &Environment, console: &Console) -> Result<(), Failure> {
     let listing = agent::list(&Root::of(environment)?)?;
-    let mut text = String::new();
     for (home, loaded) in &listing.agents {
-        text.push_str(&format!("{}  —  {}\n", home.name(), shown_purpose(loaded.document.purpose())));
+        console.line(&format!("{}  —  {}", home.name(), shown_purpose(loaded.document.purpose())))?;
     }
     if listing.agents.is_empty() && listing.unreadable.is_empty() {
-        text.push_str("No agents yet. Create one with: wolli new <name>\n");
+        console.line("No agents yet. Create one with: wolli new <name>")?;
     }
-    console.print(&text)?;
     for warning in listing.agents.iter().flat_map(|(_, loaded)| &loaded.warnings) {
         console.complain(&format!("warning: {warning}"));
     }

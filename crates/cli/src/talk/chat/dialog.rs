@@ -17,11 +17,8 @@ pub(crate) enum Shown {
 pub(crate) fn show(method: &DialogMethod) -> Shown {
     match method {
         DialogMethod::Select { title, options, .. } => {
-            let mut text = title.clone();
-            for (n, option) in options.iter().enumerate() {
-                text.push_str(&format!("\n  {}. {option}", n + 1));
-            }
-            Shown::Question(format!("{text}\nNumber (nothing cancels):"))
+            let options: String = options.iter().enumerate().map(|(n, option)| format!("\n  {}. {option}", n + 1)).collect();
+            Shown::Question(format!("{title}{options}\nNumber (nothing cancels):"))
         }
         DialogMethod::Confirm { title, message, .. } => Shown::Question(format!("{title}\n{message}\ny or n (nothing cancels):")),
         DialogMethod::Input { title, placeholder, .. } => {

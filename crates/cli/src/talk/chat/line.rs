@@ -29,7 +29,8 @@ A line that ends in \\ goes on in the next one. While the agent is at work, a li
 ";
 
 /// What `/deploy` says to the agent.
-pub(crate) const DEPLOY_PROMPT: &str = "If you know enough about what you are for, call your deploy tool now. Otherwise say what is missing.";
+pub(crate) const DEPLOY_PROMPT: &str =
+    "If you know enough about what you are for, call your deploy tool now. Otherwise say what is missing.";
 
 impl Line {
     pub(crate) fn parse(text: &str) -> Self {
