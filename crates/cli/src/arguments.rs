@@ -103,6 +103,13 @@ pub(crate) struct Talk {
     pub(crate) timeout: Option<Duration>,
 }
 
+impl Talk {
+    /// Nothing was typed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.agent.is_none() && !self.print && !self.new && self.session.is_none()
+    }
+}
+
 /// The command words.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

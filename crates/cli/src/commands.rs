@@ -2,6 +2,7 @@
 
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod daemon;
 pub(crate) mod delete;
 pub(crate) mod list;
 pub(crate) mod new;

@@ -47,6 +47,8 @@ pub(crate) enum Failure {
     Configuration(#[from] ConfigError),
     #[error(transparent)]
     Home(#[from] HomeUnknown),
+    #[error("Which agent? Usage: wolli {0}<agent> [--print <message>...]")]
+    NoAgent(&'static str),
     #[error("Print mode needs a message: wolli {0} --print \"<message>\"")]
     NoMessage(String),
     #[error("Inline messages need --print: wolli {0} --print \"<message>\" (or run wolli {0} for interactive chat)")]
@@ -83,6 +85,7 @@ impl Failure {
                 status::CONFIGURATION
             }
             Self::Client(ClientError::Home(error)) if matches!(**error, AgentError::Invalid { .. }) => status::CONFIGURATION,
+            Self::NoAgent(_) => status::USAGE,
             // Whoever read our output has enough of it.
             Self::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Interrupted => status::INTERRUPTED,

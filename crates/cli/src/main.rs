@@ -35,8 +35,8 @@ fn main() -> ExitCode {
     let current_folder = std::env::current_dir().unwrap_or_else(|_| "/".into());
     let environment = Environment::new(std::env::vars_os(), current_folder);
     let console = Console::new(environment.variable("TERM"), environment.variable("NO_COLOR").is_some());
-    match run(arguments, &environment, &console) {
-        Ok(()) => ExitCode::SUCCESS,
+    match run(arguments, environment, &console) {
+        Ok(status) => ExitCode::from(status),
         Err(failure) => {
             if let Some(text) = failure.text() {
                 console.complain(&text);
@@ -46,22 +46,27 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: Arguments, environment: &Environment, console: &Console) -> Result<(), Failure> {
+/// Carries it out; gives the exit status.
+fn run(arguments: Arguments, environment: Environment, console: &Console) -> Result<u8, Failure> {
     match arguments.command {
+        // It takes the environment with it, for it stays.
+        Some(Command::Daemon(daemon)) => return Ok(commands::daemon::run(daemon, environment)),
         Some(Command::New(new)) => {
-            let name = commands::new::run(new, environment, console)?;
-            if console.interactive { talk::chat_with(name.as_str(), Which::Latest, environment, console) } else { Ok(()) }
+            let name = commands::new::run(new, &environment, console)?;
+            if console.interactive {
+                talk::chat_with(name.as_str(), Which::Latest, &environment, console)?;
+            }
         }
-        Some(Command::List) => commands::list::run(environment, console),
-        Some(Command::Delete(delete)) => commands::delete::run(&delete, environment, console),
-        Some(Command::Config { name }) => commands::config::run(name.as_deref(), environment, console),
-        Some(Command::Completions { shell }) => commands::completions::run(shell, console),
-        Some(Command::Chat(talk)) => talk::run(talk, Form::Chat, environment, console),
-        Some(Command::Daemon(_)) => Ok(()),
-        None if arguments.talk.agent.is_some() => talk::run(arguments.talk, Form::Name, environment, console),
+        Some(Command::List) => commands::list::run(&environment, console)?,
+        Some(Command::Delete(delete)) => commands::delete::run(&delete, &environment, console)?,
+        Some(Command::Config { name }) => commands::config::run(name.as_deref(), &environment, console)?,
+        Some(Command::Completions { shell }) => commands::completions::run(shell, console)?,
+        Some(Command::Chat(talk)) => talk::run(talk, Form::Chat, &environment, console)?,
+        None if !arguments.talk.is_empty() => talk::run(arguments.talk, Form::Name, &environment, console)?,
         None => {
-            commands::list::run(environment, console)?;
-            Ok(console.line("\nTalk to one with: wolli <agent>. More: wolli --help")?)
+            commands::list::run(&environment, console)?;
+            console.line("\nTalk to one with: wolli <agent>. More: wolli --help")?;
         }
     }
+    Ok(0)
 }

@@ -31,7 +31,9 @@ pub(crate) enum Form {
 }
 
 pub(crate) fn run(talk: Talk, form: Form, environment: &Environment, console: &Console) -> Result<(), Failure> {
-    let name = talk.agent.clone().unwrap_or_default();
+    let Some(name) = talk.agent.clone() else {
+        return Err(Failure::NoAgent(if form == Form::Chat { "chat " } else { "" }));
+    };
     let (_, loaded) = agents::find(environment, &name, Failure::UnknownAgent)?;
     for warning in &loaded.warnings {
         console.complain(&format!("warning: {warning}"));

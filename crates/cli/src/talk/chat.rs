@@ -30,7 +30,7 @@ use super::signals::{Signals, Stop};
 use crate::console::Console;
 use crate::failure::Failure;
 use dialog::Shown;
-use line::{DEPLOY_PROMPT, HELP, Line};
+use line::{DEPLOY_PROMPT, HELP, LOGIN_HINT, Line};
 
 /// What a new agent says first.
 const BIRTH_OPENER: &str = "What is my purpose?";
@@ -177,6 +177,11 @@ impl Chat<'_> {
 
     fn note(&mut self, text: &str) -> Result<(), Failure> {
         let text = self.renderer.note(text);
+        self.show(&text)
+    }
+
+    fn tell(&mut self, text: &str) -> Result<(), Failure> {
+        let text = self.renderer.lines(text);
         self.show(&text)
     }
 
@@ -380,10 +385,7 @@ impl Chat<'_> {
                 self.failed = Some(error.to_string());
                 self.error(&format!("Error: {error}"))
             }
-            Done::Text(Ok(text)) => {
-                let text = self.renderer.lines(&text);
-                self.show(&text)
-            }
+            Done::Text(Ok(text)) => self.tell(&text),
             Done::Session(Ok(session)) => {
                 self.link = session.watch_link();
                 self.session = session;
@@ -403,8 +405,7 @@ impl Chat<'_> {
         match dialog::show(&dialog.method) {
             Shown::Question(text) => {
                 self.questions.push_back(Question::Daemon(dialog));
-                let text = self.renderer.lines(&text);
-                self.show(&text)
+                self.tell(&text)
             }
             Shown::Remark(text) => self.note(&text),
             Shown::Nothing => Ok(()),
@@ -422,10 +423,8 @@ impl Chat<'_> {
         match Line::parse(text) {
             Line::Nothing => {}
             Line::Quit => return Ok(false),
-            Line::Help => {
-                let text = self.renderer.lines(HELP);
-                self.show(&text)?;
-            }
+            Line::Help => self.tell(HELP)?,
+            Line::Login => self.tell(LOGIN_HINT)?,
             Line::Abort => self.abort()?,
             Line::Prompt(text) => self.prompt(text),
             Line::Deploy if !self.is_forming() => self.note("Already deployed.")?,

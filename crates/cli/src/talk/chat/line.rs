@@ -13,6 +13,8 @@ pub(crate) enum Line {
     /// Show the models, or switch to one.
     Model(Option<String>),
     Deploy,
+    /// What this version cannot do.
+    Login,
     /// Everything else, slashes that are the daemon's included.
     Prompt(String),
 }
@@ -26,6 +28,12 @@ pub(crate) const HELP: &str = "\
 /model [p/id]     list the models, or use one
 /deploy           ask a forming agent to finish
 A line that ends in \\ goes on in the next one. While the agent is at work, a line is given to it as soon as possible.
+";
+
+/// What `/login` gets to read.
+pub(crate) const LOGIN_HINT: &str = "\
+There is no login here yet. Set the provider's variable (such as ANTHROPIC_API_KEY) where the daemon is started, or put the key
+into auth.json of wolli's shared folder: { \"anthropic\": { \"type\": \"api_key\", \"key\": \"...\" } }. It counts from the next prompt on.
 ";
 
 /// What `/deploy` says to the agent.
@@ -44,6 +52,7 @@ impl Line {
             ("/new", "") => Self::New,
             ("/sessions", "") => Self::Sessions,
             ("/deploy", "") => Self::Deploy,
+            ("/login" | "/logout", _) => Self::Login,
             ("/model", "") => Self::Model(None),
             ("/model", model) => Self::Model(Some(model.to_owned())),
             _ => Self::Prompt(text.to_owned()),
@@ -65,6 +74,7 @@ mod tests {
             ("/quit now", Line::Prompt("/quit now".into())),
             ("/model", Line::Model(None)),
             ("/model  echo/demo ", Line::Model(Some("echo/demo".into()))),
+            ("/login anthropic", Line::Login),
             ("/skill:greet", Line::Prompt("/skill:greet".into())),
             ("/etc is a folder", Line::Prompt("/etc is a folder".into())),
             ("  indented", Line::Prompt("  indented".into())),

@@ -1,6 +1,9 @@
 //! A temporary home and the real binary in it, with nothing of the machine's own environment.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in the functions that it calls too")]
 
+pub(crate) mod daemon;
+pub(crate) mod terminal;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

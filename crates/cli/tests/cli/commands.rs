@@ -1,11 +1,9 @@
 //! The commands that need no daemon, through the real binary.
 
-mod support;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use support::{Home, Outcome, finish};
+use crate::support::{Home, Outcome, finish};
 
 fn failed(status: i32, stderr: &str) -> Outcome {
     Outcome { status: Some(status), stdout: String::new(), stderr: format!("{stderr}\n") }
@@ -40,6 +38,9 @@ fn a_wrong_command_line_is_status_2_and_does_nothing() {
         (&["daemon"], "Usage: wolli daemon <name> [--port <n>]"),
         (&["new", "a", "--model", "nonsense"], "provider/id"),
         (&["completions", "tcl"], "tcl"),
+        (&["chat"], "Usage: wolli chat <agent>"),
+        (&["--print"], "Usage: wolli <agent>"),
+        (&["--new"], "Usage: wolli <agent>"),
         (&["scribe", "--session", "a", "--new"], "--new"),
         (&["scribe", "-p", "x", "--timeout", "soon"], "90s"),
     ] {

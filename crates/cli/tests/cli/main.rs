@@ -1,0 +1,6 @@
+//! The command line through the real binary, each test in a home of its own.
+
+mod chat;
+mod commands;
+mod print;
+mod support;
