@@ -1,0 +1,163 @@
+//! What each command does. Texts of errors go to the client as they are.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::json;
+use wolli_protocol::command::{Command, CommandError};
+use wolli_protocol::ids::SessionId;
+use wolli_protocol::resource::ResourceSummary;
+use wolli_runtime::runtime::{Runtime, SessionError};
+use wolli_runtime::session::{NewPrompt, SubmitBehavior, read_entries, read_messages};
+
+use super::envelope::{self, Data, data};
+use crate::stop::{Stop, StopReason};
+
+/// Runs a command for the session that the path named, which becomes live by it.
+pub(crate) async fn run(runtime: &Runtime, id: &SessionId, command: Result<Command, CommandError>, stop: &Stop) -> Result<Data, String> {
+    match runtime.session(id).await {
+        Ok(_) => {}
+        // Whatever is wrong with a session's file, the daemon can be asked to stop.
+        Err(error) if !matches!(error, SessionError::Unknown { .. }) && matches!(command, Ok(Command::Shutdown)) => {
+            tracing::warn!(%error, "the session of a shutdown command cannot be opened");
+        }
+        Err(error) => return Err(error.to_string()),
+    }
+    execute(runtime, id, command.map_err(|error| error.to_string())?, stop).await
+}
+
+async fn execute(runtime: &Runtime, id: &SessionId, command: Command, stop: &Stop) -> Result<Data, String> {
+    match command {
+        Command::Prompt { message, images, streaming_behavior, idempotency_key } => {
+            let prompt = NewPrompt { text: message, images, behavior: submit_behavior(streaming_behavior.as_deref()), idempotency_key };
+            none(
+                runtime
+                    .with_session(id, |session| {
+                        let prompt = prompt.clone();
+                        async move { session.prompt(prompt).await }
+                    })
+                    .await,
+            )
+        }
+        Command::Steer { message, images } => none(
+            runtime
+                .with_session(id, |session| {
+                    let (message, images) = (message.clone(), images.clone());
+                    async move { session.steer(message, images).await }
+                })
+                .await,
+        ),
+        Command::FollowUp { message, images } => none(
+            runtime
+                .with_session(id, |session| {
+                    let (message, images) = (message.clone(), images.clone());
+                    async move { session.follow_up(message, images).await }
+                })
+                .await,
+        ),
+        Command::Abort => {
+            let cleared = text(runtime.with_session(id, |session| async move { session.abort().await }).await)?;
+            data(&json!({ "clearedSteer": cleared.steer, "clearedFollowUp": cleared.follow_up }))
+        }
+        Command::ClearQueue => {
+            let cleared = text(runtime.with_session(id, |session| async move { session.clear_queue().await }).await)?;
+            data(&json!({ "steering": cleared.steer, "followUp": cleared.follow_up }))
+        }
+        Command::WaitForIdle => none(runtime.with_session(id, |session| async move { session.wait_for_idle().await }).await),
+        Command::CreateSession => data(&text(runtime.create_session().await)?.hub().state()),
+        Command::Deploy => data(&text(runtime.deploy().await)?.hub().state()),
+        Command::Shutdown => {
+            stop.request(StopReason::Command);
+            Ok(None)
+        }
+        Command::GetState => data(&text(runtime.session_state(id).await)?),
+        Command::GetMessages => {
+            let session = text(runtime.session(id).await)?;
+            let messages = text(runtime.read_file(Arc::clone(session.path()), read_messages).await)?;
+            Ok(Some(envelope::list("messages", &messages)))
+        }
+        Command::GetEntries => {
+            let session = text(runtime.session(id).await)?;
+            let entries = text(runtime.read_file(Arc::clone(session.path()), read_entries).await)?;
+            Ok(Some(envelope::list("entries", &entries)))
+        }
+        Command::SeedAssistantMessage { text: content } => data(&text(runtime.seed_assistant_message(id, &content).await)?),
+        Command::SetModel { provider, model_id } => data(&text(runtime.set_model(id, &provider, &model_id).await)?),
+        Command::SetThinkingLevel { level } => none(runtime.set_thinking_level(id, level).await),
+        Command::RenameSession { target_session_id, session_name } => none(runtime.rename_session(&target_session_id, &session_name).await),
+        Command::GetAvailableModels => named("models", &runtime.available_models()),
+        Command::GetToolInfo => {
+            let tools = runtime.tools();
+            let active: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+            data(&json!({ "tools": tools, "activeToolNames": active }))
+        }
+        Command::GetContextInfo => named("contexts", &text(runtime.contexts().await)?),
+        Command::GetResourceSummary => data(&ResourceSummary { diagnostics: runtime.diagnostics(), ..ResourceSummary::default() }),
+        // This version loads none of these.
+        Command::GetCommands => Ok(Some(envelope::list("commands", &[]))),
+        Command::GetSkills => Ok(Some(envelope::list("skills", &[]))),
+        Command::GetPlugins => Ok(Some(envelope::list("plugins", &[]))),
+        Command::GetIntegrationInfo => Ok(Some(envelope::list("integrations", &[]))),
+        Command::GetDialogs => Ok(Some(envelope::list("dialogs", &[]))),
+        Command::Compact { .. } => unavailable("compact"),
+        Command::AbortCompaction => unavailable("abort_compaction"),
+        Command::Reload => unavailable("reload"),
+        Command::AppendMessage { .. } => unavailable("append_message"),
+        Command::InstallPlugin { .. } => unavailable("install_plugin"),
+        Command::RemovePlugin { .. } => unavailable("remove_plugin"),
+        Command::UpdatePlugins { .. } => unavailable("update_plugins"),
+        Command::OnboardPlugin { .. } => unavailable("onboard_plugin"),
+        Command::SetScopedModels { .. } => unavailable("set_scoped_models"),
+        Command::SetEnabledModels { .. } => unavailable("set_enabled_models"),
+        Command::Login { .. } => unavailable("login"),
+        Command::LoginCancel => unavailable("login_cancel"),
+        Command::Logout { .. } => unavailable("logout"),
+        Command::GetLoginProviders { .. } => unavailable("get_login_providers"),
+        Command::GetLogoutProviders => unavailable("get_logout_providers"),
+        Command::DeleteSession { .. } => unavailable("delete_session"),
+        Command::GetUsage => unavailable("get_usage"),
+    }
+}
+
+/// As wolli 0.0.2 reads it: empty is absent, and whatever is not `followUp` steers.
+fn submit_behavior(text: Option<&str>) -> Option<SubmitBehavior> {
+    match text {
+        None | Some("") => None,
+        Some("followUp") => Some(SubmitBehavior::FollowUp),
+        Some(_) => Some(SubmitBehavior::Steer),
+    }
+}
+
+fn unavailable(command: &str) -> Result<Data, String> {
+    Err(format!("{command} is not available in this version of wolli"))
+}
+
+fn text<T>(result: Result<T, SessionError>) -> Result<T, String> {
+    result.map_err(|error| error.to_string())
+}
+
+fn none<T>(result: Result<T, SessionError>) -> Result<Data, String> {
+    text(result).map(|_| None)
+}
+
+fn named(name: &str, value: &impl Serialize) -> Result<Data, String> {
+    data(&std::collections::BTreeMap::from([(name, value)]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn behaviours() {
+        for (text, behavior) in [
+            (None, None),
+            (Some(""), None),
+            (Some("followUp"), Some(SubmitBehavior::FollowUp)),
+            (Some("steer"), Some(SubmitBehavior::Steer)),
+            (Some("followup"), Some(SubmitBehavior::Steer)),
+        ] {
+            assert_eq!(submit_behavior(text), behavior, "{text:?}");
+        }
+    }
+}

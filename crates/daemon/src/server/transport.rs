@@ -1,0 +1,133 @@
+//! One accepted socket, guarded: a write that makes no progress ends it, the end of a request's bytes does not end its answer, and
+//! closing waits for a client that is still sending what we refused.
+//!
+//! Timers exist only while something is stuck: a connection at rest costs no wake-up.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::{Instant, Sleep};
+
+use super::activity::Activity;
+use super::limits::LINGER;
+
+/// Bytes that a closing connection takes at a time from a client that is still sending.
+const DISCARD: usize = 8 * 1024;
+
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+macro_rules! each {
+    ($socket:expr, $stream:ident => $call:expr) => {
+        match $socket {
+            Socket::Tcp($stream) => $call,
+            Socket::Unix($stream) => $call,
+        }
+    };
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Guarded {
+    socket: Socket,
+    activity: Arc<Activity>,
+    stall_limit: Duration,
+    /// There while a write waits for the peer.
+    stall: Option<Pin<Box<Sleep>>>,
+    closing: Closing,
+}
+
+#[derive(Debug)]
+enum Closing {
+    No,
+    /// Our side is closed; what the client still sends is thrown away.
+    Discarding(Pin<Box<Sleep>>),
+    Done,
+}
+
+impl Guarded {
+    pub(crate) fn new(socket: Socket, activity: Arc<Activity>, stall_limit: Duration) -> Self {
+        Self { socket, activity, stall_limit, stall: None, closing: Closing::No }
+    }
+
+    /// Starts the clock on a write that waits, stops it on one that went on.
+    fn watch<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            if self.stall.take().is_some() {
+                self.activity.set_write_pending(false);
+            }
+            return written;
+        }
+        let limit = self.stall_limit;
+        let activity = &self.activity;
+        let stall = self.stall.get_or_insert_with(|| {
+            activity.set_write_pending(true);
+            Box::pin(tokio::time::sleep(limit))
+        });
+        if stall.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client did not read for too long")));
+        }
+        Poll::Pending
+    }
+}
+
+impl AsyncRead for Guarded {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let room = buffer.remaining() > 0;
+        std::task::ready!(each!(&mut self.socket, stream => Pin::new(stream).poll_read(cx, buffer)))?;
+        if buffer.filled().len() > before {
+            self.activity.received();
+        } else if room && self.activity.hold_end_of_input(cx.waker()) {
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Guarded {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = each!(&mut self.socket, stream => Pin::new(stream).poll_write(cx, bytes));
+        self.watch(cx, written)
+    }
+
+    fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let written = each!(&mut self.socket, stream => Pin::new(stream).poll_write_vectored(cx, bytes));
+        self.watch(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(&mut self.socket, stream => Pin::new(stream).poll_flush(cx))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if matches!(this.closing, Closing::No) {
+            std::task::ready!(each!(&mut this.socket, stream => Pin::new(stream).poll_shutdown(cx)))?;
+            this.closing = Closing::Discarding(Box::pin(tokio::time::sleep(LINGER)));
+        }
+        // A socket that is closed with unread bytes in it resets the connection, and the client may lose our last words.
+        while let Closing::Discarding(limit) = &mut this.closing {
+            let mut bytes = [0; DISCARD];
+            let mut buffer = ReadBuf::new(&mut bytes);
+            match each!(&mut this.socket, stream => Pin::new(stream).poll_read(cx, &mut buffer)) {
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() && limit.deadline() > Instant::now() => {}
+                Poll::Pending if this.activity.is_body_unread() && limit.as_mut().poll(cx).is_pending() => return Poll::Pending,
+                Poll::Ready(_) | Poll::Pending => this.closing = Closing::Done,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
