@@ -241,6 +241,21 @@ fn changes_that_no_frame_told_are_taken_over_when_the_replay_is_done() {
 }
 
 #[test]
+fn a_replayed_end_of_a_run_does_not_undo_what_the_session_waits_for_now() {
+    let mut view = fresh();
+    let stream = StreamPosition { first_id: FrameId(1), last_id: FrameId(3), resumed: true, gap: false };
+    let mut resumed = hello(state(), Some(stream));
+    resumed.state.is_streaming = true;
+    resumed.waiting = serde_json::from_value(json!({"kind": "approval", "since": "t"})).unwrap();
+    let waiting = resumed.waiting.clone();
+    view.apply_hello(resumed).unwrap();
+    feed(&mut view, &[json!({"type": "agent_start"}), json!({"type": "agent_end", "messages": []}), json!({"type": "agent_start"})]);
+    assert_eq!((view.waiting.clone(), view.state.is_streaming), (waiting, true));
+    feed(&mut view, &[json!({"type": "agent_end", "messages": []})]);
+    assert_eq!((view.waiting, view.state.is_streaming), (None, false));
+}
+
+#[test]
 fn a_late_reader_that_was_not_told_the_argument_text_shows_the_snapshot_until_the_call_is_whole() {
     let snapshot = answer(vec![AssistantBlock::ToolCall(call("c1", arguments(&json!({"command": "l"}))))], StopReason::Stop);
     let mut start = hello(state(), Some(StreamPosition { first_id: FrameId(1), last_id: FrameId(7), resumed: false, gap: false }));

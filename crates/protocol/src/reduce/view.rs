@@ -41,8 +41,16 @@ pub struct SessionView {
     resumable: bool,
     /// Entries of the transcript.
     known: HashSet<EntryId>,
-    /// A resumed stream's `hello` describes the session as of this frame; when it is reached, its state counts.
-    settles: Option<(FrameId, SessionState)>,
+    settles: Option<Settlement>,
+}
+
+/// What a resumed stream's `hello` said of the session as of its last frame. It counts when that frame is reached: it
+/// knows of changes that have no frame, and frames of the past must not undo it.
+#[derive(Clone, Debug, PartialEq)]
+struct Settlement {
+    at: FrameId,
+    state: SessionState,
+    waiting: Option<Waiting>,
 }
 
 /// A message that ended.
@@ -173,8 +181,8 @@ impl SessionView {
         self.state.session_file.clone_from(&hello.state.session_file);
         self.state.confinement.clone_from(&hello.state.confinement);
         self.dialogs = hello.dialogs;
-        self.waiting = hello.waiting;
-        self.settles = Some((stream.last_id, hello.state));
+        self.waiting.clone_from(&hello.waiting);
+        self.settles = Some(Settlement { at: stream.last_id, state: hello.state, waiting: hello.waiting });
         self.settle(last_id);
         Ok(Attached::Resumed)
     }
@@ -315,8 +323,9 @@ impl SessionView {
     }
 
     fn settle(&mut self, reached: FrameId) {
-        if let Some((_, state)) = self.settles.take_if(|(id, _)| *id <= reached) {
+        if let Some(Settlement { state, waiting, .. }) = self.settles.take_if(|settlement| settlement.at <= reached) {
             self.state = state;
+            self.waiting = waiting;
         }
     }
 
