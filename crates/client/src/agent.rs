@@ -28,6 +28,9 @@ use control::{ControlFeed, ControlShared};
 /// How long a plain read may take.
 const READ_LIMIT: Duration = Duration::from_secs(30);
 
+/// How long a first `hello` may take. A daemon that starts lets requests wait for 10 s, and a session may be large.
+const ATTACH_LIMIT: Duration = Duration::from_secs(30);
+
 /// How long the daemon may take to say that it will stop.
 const STOP_LIMIT: Duration = Duration::from_secs(2);
 
@@ -120,7 +123,7 @@ impl Agent {
             *following = true;
         }
         drop(following);
-        until_live(&self.0.control_state).await
+        until_live(self.name(), &self.0.control_state).await
     }
 
     /// What the control stream last said of the agent; none before [`connect`](Self::connect).
@@ -189,7 +192,7 @@ impl Agent {
     /// one stream; it ends with the last of them.
     ///
     /// # Errors
-    /// When there is no such session, or the daemon refuses this client. While it cannot be reached this waits.
+    /// When there is no such session, the daemon refuses this client, or it cannot be reached for 30 s.
     pub async fn session(&self, id: &SessionId) -> Result<SessionHandle, ClientError> {
         let inner = {
             let mut sessions = self.0.sessions();
@@ -292,15 +295,22 @@ impl Agent {
     }
 }
 
-/// Waits until a link is live.
-pub(crate) async fn until_live(state: &watch::Sender<LinkState>) -> Result<(), ClientError> {
-    let mut state = state.subscribe();
-    let reached = state.wait_for(|state| matches!(state, LinkState::Live | LinkState::Ended(_))).await;
-    match reached.as_deref() {
-        Ok(LinkState::Ended(error)) => Err(error.clone()),
-        Ok(_) => Ok(()),
-        Err(_) => Err(ClientError::Closed),
+/// Waits until a link is live for the first time. It goes on trying after that was given up, until its handle is gone.
+pub(crate) async fn until_live(agent: &AgentName, state: &watch::Sender<LinkState>) -> Result<(), ClientError> {
+    let mut changes = state.subscribe();
+    let reached = changes.wait_for(|state| matches!(state, LinkState::Live | LinkState::Ended(_)));
+    if let Ok(reached) = tokio::time::timeout(ATTACH_LIMIT, reached).await {
+        return match reached.as_deref() {
+            Ok(LinkState::Ended(error)) => Err(error.clone()),
+            Ok(_) => Ok(()),
+            Err(_) => Err(ClientError::Closed),
+        };
     }
+    let problem = match &*state.borrow() {
+        LinkState::Waiting { problem, .. } => problem.clone(),
+        _ => "its event stream does not begin".into(),
+    };
+    Err(ClientError::Unreachable { agent: agent.clone(), problem })
 }
 
 impl ControlShared {

@@ -81,7 +81,7 @@ impl SessionInner {
         if self.shared.view.borrow().is_some() && !self.has_ended() {
             return Ok(());
         }
-        until_live(&self.link).await
+        until_live(self.agent.name(), &self.link).await
     }
 
     pub(crate) fn has_ended(&self) -> bool {

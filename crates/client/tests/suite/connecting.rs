@@ -221,6 +221,12 @@ async fn the_control_stream_keeps_the_agents_state() {
     assert!(matches!(*link.borrow_and_update(), LinkState::Live));
 
     let mut lifecycle = agent.lifecycle();
+    let session = agent.latest_session().await.unwrap();
+    daemon.announce(json!({"type": "something_new"}));
+    daemon.announce(json!({"type": "session_renamed", "sessionId": SESSION, "sessionName": "named"}));
+    assert!(matches!(lifecycle.next().await, Some(ControlEvent::SessionRenamed { session_name, .. }) if session_name == "named"));
+    assert_eq!(agent.state().unwrap().sessions[0].session_name.as_deref(), Some("named"));
+    assert_eq!(session.read(|view| view.state.session_name.clone()).unwrap().as_deref(), Some("named"));
     agent.close();
     assert_eq!(lifecycle.next().await.map(|_: ControlEvent| ()), None);
     daemon.until(|state| state.open_streams == 0).await;

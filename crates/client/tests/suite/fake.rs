@@ -44,6 +44,8 @@ pub(crate) struct State {
     /// Frames with their entries; those before `ring_start` cannot be replayed.
     frames: Vec<(FrameId, Value, Option<Entry>)>,
     ring_start: usize,
+    /// Frames of the control stream.
+    announced: Vec<Value>,
     /// At most so many entries go into `hello`.
     pub(crate) hello_entries: usize,
     pub(crate) page: usize,
@@ -109,6 +111,12 @@ impl Shared {
         });
         state.frames.push((id, event, entry));
         drop(state);
+        self.changed();
+    }
+
+    /// Sends a frame of the control stream.
+    pub(crate) fn announce(&self, event: Value) {
+        self.state().announced.push(event);
         self.changed();
     }
 
@@ -197,6 +205,7 @@ pub(crate) fn shared(name: &str, token: &str) -> Shared {
         seen: Vec::new(),
         open_streams: 0,
         frames: Vec::new(),
+        announced: Vec::new(),
         ring_start: 0,
         hello_entries: usize::MAX,
         page: 500,
@@ -357,8 +366,18 @@ async fn stream(connection: &mut Connection, shared: &Shared, hello: &Value, cur
         return;
     }
     let mut cursor = cursor;
+    let mut heard = shared.state().announced.len();
     loop {
         changed.borrow_and_update();
+        if cursor.is_none() {
+            let news = shared.state().announced[heard..].to_vec();
+            heard += news.len();
+            for event in news {
+                if connection.send(chunk(format!("event: message\ndata: {event}\n\n"))).await.is_err() {
+                    return;
+                }
+            }
+        }
         if let Some(cursor) = &mut cursor {
             let mut text = String::new();
             {
