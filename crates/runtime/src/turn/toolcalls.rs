@@ -8,7 +8,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::Value;
 use wolli_protocol::event::SessionEvent;
 use wolli_protocol::ids::EntryId;
-use wolli_protocol::message::{AssistantMessage, Message, ToolCall, ToolResultMessage};
+use wolli_protocol::message::{AssistantBlock, AssistantMessage, Message, StopReason, ToolCall, ToolResultMessage};
 
 use super::run::Run;
 use crate::clock::now_millis;
@@ -19,21 +19,37 @@ use crate::tools::{Execution, Prepared, ToolContext, ToolOutput, ToolUpdate, Too
 /// Runs every call of `answer` and returns the entries of the results, in call order. Calls that an abort kept from starting have no frames and no result; the request
 /// builder covers them when the history is sent.
 pub(super) async fn run(run: &mut Run, answer: &AssistantMessage) -> Result<Vec<EntryId>, StoreError> {
-    let calls: Vec<ToolCall> = answer.tool_calls().cloned().collect();
-    match run.context.tools.execution(calls.iter().map(|call| call.name.as_str())) {
+    let calls: Vec<Call> = calls(answer);
+    match run.context.tools.execution(calls.iter().map(|call| call.call.name.as_str())) {
         Execution::Sequential => run_in_order(run, calls).await,
         Execution::Parallel => run_together(run, calls).await,
     }
 }
 
-async fn run_together(run: &mut Run, calls: Vec<ToolCall>) -> Result<Vec<EntryId>, StoreError> {
+/// A call and, if the answer was cut off in it, that it must not be run.
+struct Call {
+    call: ToolCall,
+    cut_off: bool,
+}
+
+/// The calls of an answer. One that the output limit cut off is the last block; its arguments may be half of what was meant.
+fn calls(answer: &AssistantMessage) -> Vec<Call> {
+    let cut_off = answer.stop_reason == StopReason::Length && matches!(answer.content.last(), Some(AssistantBlock::ToolCall(_)));
+    let mut calls: Vec<Call> = answer.tool_calls().map(|call| Call { call: call.clone(), cut_off: false }).collect();
+    if let Some(last) = calls.last_mut() {
+        last.cut_off = cut_off;
+    }
+    calls
+}
+
+async fn run_together(run: &mut Run, calls: Vec<Call>) -> Result<Vec<EntryId>, StoreError> {
     let mut outputs: Vec<Option<ToolOutput>> = calls.iter().map(|_| None).collect();
     let mut prepared = Vec::new();
     for (index, call) in calls.iter().enumerate() {
         match start(run, call) {
             Ok(ready) => prepared.push((index, ready)),
             Err(refusal) => {
-                end(&run.context.hub, call, &refusal);
+                end(&run.context.hub, &call.call, &refusal);
                 outputs[index] = Some(refusal);
             }
         }
@@ -41,42 +57,49 @@ async fn run_together(run: &mut Run, calls: Vec<ToolCall>) -> Result<Vec<EntryId
     let mut running: FuturesUnordered<_> = prepared
         .into_iter()
         .map(|(index, ready)| {
-            let execution = execute(run, &calls[index], ready);
+            let execution = execute(run, &calls[index].call, ready);
             async move { (index, execution.await) }
         })
         .collect();
     while let Some((index, output)) = running.next().await {
-        end(&run.context.hub, &calls[index], &output);
+        end(&run.context.hub, &calls[index].call, &output);
         outputs[index] = Some(output);
     }
     drop(running);
-    let finished = calls.into_iter().zip(outputs).filter_map(|(call, output)| Some((call, output?))).collect();
+    let finished = calls.into_iter().zip(outputs).filter_map(|(call, output)| Some((call.call, output?))).collect();
     report(run, finished).await
 }
 
-async fn run_in_order(run: &mut Run, calls: Vec<ToolCall>) -> Result<Vec<EntryId>, StoreError> {
+async fn run_in_order(run: &mut Run, calls: Vec<Call>) -> Result<Vec<EntryId>, StoreError> {
     let mut results = Vec::new();
     for call in calls {
         if run.context.token.is_cancelled() {
             break;
         }
         let output = match start(run, &call) {
-            Ok(ready) => execute(run, &call, ready).await,
+            Ok(ready) => execute(run, &call.call, ready).await,
             Err(refusal) => refusal,
         };
-        end(&run.context.hub, &call, &output);
-        results.extend(report(run, vec![(call, output)]).await?);
+        end(&run.context.hub, &call.call, &output);
+        results.extend(report(run, vec![(call.call, output)]).await?);
     }
     Ok(results)
 }
 
 /// Announces a call and checks it; the error is the result that it gets instead of being run.
-fn start(run: &Run, call: &ToolCall) -> Result<Prepared, ToolOutput> {
+fn start(run: &Run, Call { call, cut_off }: &Call) -> Result<Prepared, ToolOutput> {
     run.publish(&SessionEvent::ToolExecutionStart {
         tool_call_id: call.id.clone(),
         tool_name: call.name.clone(),
         args: Value::Object(call.arguments.clone()),
     });
+    if *cut_off {
+        return Err(ToolOutput::error(format!(
+            "Tool {} was not run: the answer reached the model's output limit inside this call, so its arguments may be incomplete. \
+             Call it again with less in one call.",
+            call.name
+        )));
+    }
     run.context.tools.prepare(&call.name, call.arguments.clone())
 }
 
@@ -133,4 +156,33 @@ async fn report(run: &mut Run, finished: Vec<(ToolCall, ToolOutput)>) -> Result<
     }
     run.finish_messages(messages).await?;
     Ok(results)
+}
+
+#[cfg(test)]
+mod tests {
+    use wolli_protocol::message::{AssistantBlock, AssistantMessage, StopReason, TextContent, ToolCall};
+    use wolli_protocol::model::Model;
+
+    use super::calls;
+
+    #[test]
+    fn only_a_call_that_the_output_limit_cut_off_is_not_run() {
+        let call = |id: &str| {
+            AssistantBlock::ToolCall(ToolCall {
+                id: id.into(),
+                name: "write".into(),
+                arguments: serde_json::Map::new(),
+                thought_signature: None,
+            })
+        };
+        let text = || AssistantBlock::Text(TextContent::default());
+        for (reason, content, expected) in [
+            (StopReason::Length, vec![call("a"), call("b")], vec![false, true]),
+            (StopReason::Length, vec![call("a"), text()], vec![false]),
+            (StopReason::ToolUse, vec![call("a"), call("b")], vec![false, false]),
+        ] {
+            let answer = AssistantMessage { stop_reason: reason, content, ..AssistantMessage::begin(&Model::placeholder(), 1) };
+            assert_eq!(calls(&answer).iter().map(|call| call.cut_off).collect::<Vec<_>>(), expected);
+        }
+    }
 }
