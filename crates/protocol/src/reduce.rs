@@ -9,9 +9,10 @@ mod frame;
 mod streaming;
 mod view;
 
+pub use crate::state::Queues;
 pub use frame::{Reading, read_event};
 pub use streaming::{StreamingBlock, StreamingMessage};
-pub use view::{Applied, Attached, Queues, ReduceError, SessionView, ToolProgress, TranscriptItem};
+pub use view::{Applied, Attached, ReduceError, SessionView, ToolProgress, TranscriptItem};
 
 #[cfg(test)]
 mod tests;

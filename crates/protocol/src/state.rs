@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use crate::dialog::DialogRequest;
 use crate::entry::Entry;
-use crate::event::ToolResult;
+use crate::event::{ToolResult, with_roles};
 use crate::ids::{EntryId, FrameId, SessionId};
-use crate::message::{AssistantMessage, JsonObject};
+use crate::message::{AssistantMessage, JsonObject, Message, UserMessage};
 use crate::model::{Model, ThinkingLevel};
 
 /// `GET /health`. The last two fields are there for bearers and for callers that sent a nonce.
@@ -105,12 +105,41 @@ pub struct Hello {
     pub waiting: Option<Waiting>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<InFlight>,
+    /// What waits in the queues, if anything does; there when `in_flight` may be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queues: Option<Queues>,
     /// Entries after the one that the client named, on the active branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<Vec<Entry>>,
     /// More entries follow; read them from `/entries`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries_truncated: Option<bool>,
+}
+
+/// The three queues of a session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Queues {
+    #[serde(serialize_with = "with_roles")]
+    #[schemars(with = "Vec<Message>")]
+    pub steer: Vec<UserMessage>,
+    #[serde(serialize_with = "with_roles")]
+    #[schemars(with = "Vec<Message>")]
+    pub follow_up: Vec<UserMessage>,
+    pub next_turn: Vec<Message>,
+}
+
+impl Queues {
+    /// Messages in all of them.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.steer.len() + self.follow_up.len() + self.next_turn.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 /// Where a stream stands in the session's log.

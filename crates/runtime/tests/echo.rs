@@ -315,3 +315,22 @@ async fn a_session_that_was_cut_off_says_so_and_goes_on() {
     agent.idle().await;
     assert_eq!(agent.roles().await, ["user", "assistant"]);
 }
+
+#[tokio::test]
+async fn a_late_reader_is_told_what_is_queued() {
+    let agent = Agent::new().await;
+    agent.prompt("!sleep 10000\none two").await;
+    agent.prompt_with(NewPrompt { text: "later".into(), behavior: Some(SubmitBehavior::FollowUp), ..NewPrompt::default() }).await;
+    let hello = String::from_utf8(agent.attach().await.hello.to_vec()).unwrap();
+    let hello: Value = serde_json::from_str(hello.strip_prefix("event: hello\ndata: ").unwrap().trim_end()).unwrap();
+    assert_eq!(hello["pendingMessageCount"], 1);
+    assert_eq!(hello["queues"]["followUp"][0]["role"], "user");
+    assert_eq!(hello["queues"]["followUp"][0]["content"][0]["text"], "later");
+    // The queue survives the process; the run that was cut off does not go on by itself.
+    agent.runtime.shutdown(Duration::from_secs(5)).await;
+    let runtime = open(agent.folder.path()).await;
+    let agent = Agent { runtime, ..agent };
+    let hello = String::from_utf8(agent.attach().await.hello.to_vec()).unwrap();
+    assert!(hello.contains(r#""queues":{"steer":[],"followUp":[{"role":"user""#), "{hello}");
+    assert!(hello.contains(r#""waiting":{"kind":"resume""#), "{hello}");
+}

@@ -10,10 +10,10 @@ use crate::dialog::{DialogMethod, DialogRequest};
 use crate::entry::{Entry, EntryBody};
 use crate::event::{AssistantMessageEvent, SessionEvent, ToolResult};
 use crate::ids::{EntryId, FrameId};
-use crate::message::{CustomMessage, Message, UserBlock, UserMessage};
+use crate::message::{CustomMessage, Message, UserBlock};
 use crate::output_tail::OutputTail;
 use crate::sse;
-use crate::state::{Hello, InFlight, RunningTool, SessionState, Waiting, WaitingKind};
+use crate::state::{Hello, InFlight, Queues, RunningTool, SessionState, Waiting, WaitingKind};
 use crate::time::millis_from_iso;
 
 /// One session as its stream tells it.
@@ -30,7 +30,7 @@ pub struct SessionView {
     pub in_flight: Option<StreamingMessage>,
     /// Tools that run, in the order of their start.
     pub tools: Vec<ToolProgress>,
-    /// What is queued; unknown after a `hello` that counts messages in the queues, until they change.
+    /// What is queued; unknown after a `hello` of wolli 0.0.2 that counts messages in the queues, until they change.
     pub queues: Option<Queues>,
     /// What the session waits for; without `include=waiting` only as far as `hello` and the run tell.
     pub waiting: Option<Waiting>,
@@ -59,14 +59,6 @@ pub struct TranscriptItem {
     /// Absent from daemons of wolli 0.0.2.
     pub entry_id: Option<EntryId>,
     pub message: Message,
-}
-
-/// The three queues of a session.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Queues {
-    pub steer: Vec<UserMessage>,
-    pub follow_up: Vec<UserMessage>,
-    pub next_turn: Vec<Message>,
 }
 
 /// A tool that runs.
@@ -188,8 +180,8 @@ impl SessionView {
     }
 
     fn rebuild(&mut self, hello: Hello) -> Attached {
-        let Hello { state, stream, dialogs, waiting, in_flight, entries, entries_truncated } = hello;
-        self.queues = (state.pending_message_count == 0).then(Queues::default);
+        let Hello { state, stream, dialogs, waiting, in_flight, queues, entries, entries_truncated } = hello;
+        self.queues = queues.or_else(|| (state.pending_message_count == 0).then(Queues::default));
         self.state = state;
         self.last_id = stream.map(|stream| stream.last_id);
         self.resumable = stream.is_some();

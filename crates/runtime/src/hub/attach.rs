@@ -68,6 +68,7 @@ impl Hub {
             dialogs: Vec::new(),
             waiting: log.waiting.clone(),
             in_flight: if resume.is_some() { None } else { log.live.in_flight() },
+            queues: if resume.is_some() || log.queues.is_empty() { None } else { Some(log.queues.clone()) },
             entries: None,
             entries_truncated: None,
         };

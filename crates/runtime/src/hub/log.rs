@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use wolli_protocol::event::{MessageOrReference, SessionEvent};
 use wolli_protocol::ids::{EntryId, FrameId, SessionId};
 use wolli_protocol::message::Message;
-use wolli_protocol::state::{InFlight, SessionState, Waiting};
+use wolli_protocol::state::{InFlight, Queues, SessionState, Waiting};
 
 use super::frame::{Audience, Body, Frame, Include};
 use super::live::{Live, lock};
@@ -34,6 +34,7 @@ pub(super) struct Log {
     pub(super) state: SessionState,
     pub(super) waiting: Option<Waiting>,
     pub(super) live: Live,
+    pub(super) queues: Queues,
     /// The newest entry whose end was published.
     pub(super) leaf: Option<EntryId>,
     pub(super) closed: bool,
@@ -47,6 +48,11 @@ impl Log {
     /// Number of the oldest frame in the ring; `last_id + 1` when it is empty.
     pub(super) fn first_id(&self) -> FrameId {
         self.frames.iter().find_map(Frame::id).unwrap_or(self.last_id.next())
+    }
+
+    fn set_queues(&mut self, queues: Queues) {
+        self.state.pending_message_count = queues.len() as u64;
+        self.queues = queues;
     }
 
     fn push(&mut self, frame: Frame) {
@@ -110,7 +116,7 @@ impl Log {
                 }
             }
             SessionEvent::QueueUpdate { steer, follow_up, next_turn } => {
-                self.state.pending_message_count = (steer.len() + follow_up.len() + next_turn.len()) as u64;
+                self.set_queues(Queues { steer: steer.clone(), follow_up: follow_up.clone(), next_turn: next_turn.clone() });
             }
             SessionEvent::ModelUpdate { model, .. } => self.state.model = Some(model.clone()),
             SessionEvent::ThinkingLevelUpdate { level, .. } => self.state.thinking_level = *level,
@@ -153,6 +159,7 @@ impl Hub {
             state,
             waiting: None,
             live: Live::default(),
+            queues: Queues::default(),
             leaf: None,
             closed: false,
         };
@@ -245,6 +252,11 @@ impl Hub {
     #[must_use]
     pub fn in_flight(&self) -> Option<InFlight> {
         self.lock().live.in_flight()
+    }
+
+    /// Tells what waits in the queues of a session that was just opened.
+    pub fn set_queues(&self, queues: Queues) {
+        self.lock().set_queues(queues);
     }
 
     /// Names the newest entry on disk that every reader has been told about.

@@ -17,13 +17,13 @@ use tracing::Instrument;
 use wolli_protocol::event::SessionEvent;
 use wolli_protocol::ids::{EntryId, SessionId};
 use wolli_protocol::model::{Model, ThinkingLevel};
-use wolli_protocol::state::{Waiting, WaitingKind};
+use wolli_protocol::state::{Queues, Waiting, WaitingKind};
 
 use super::append::NewEntry;
 use super::file::{Restored, SessionFile};
 use super::handle::{ClearedQueues, Command, Reply, SessionHandle};
 use super::read::MessageSource;
-use super::sidecar::{QueuedMessage, Sidecar};
+use super::sidecar::{self, QueuedMessage, Sidecar};
 use super::writer::{Journal, StoreError};
 use crate::clock::now_iso;
 use crate::hub::Hub;
@@ -140,6 +140,11 @@ pub(crate) fn open_session(parts: SessionParts) -> SessionHandle {
     hub.update(|state| {
         state.model = Some(settings.model.clone());
         state.thinking_level = settings.level;
+    });
+    hub.set_queues(Queues {
+        steer: sidecar::messages(sidecar.steer.iter()),
+        follow_up: sidecar::messages(sidecar.follow_up.iter()),
+        next_turn: Vec::new(),
     });
     hub.set_leaf(restored.as_ref().and_then(|restored| restored.leaf.clone()));
     let cut_off = restored.as_ref().is_some_and(|restored| restored.interrupted);

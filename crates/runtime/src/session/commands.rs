@@ -1,5 +1,6 @@
 //! What the actor does with each command and each question of its run. Nothing here waits.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
@@ -12,7 +13,7 @@ use wolli_protocol::model::{Model, ThinkingLevel};
 use super::actor::{Actor, Key, Phase, QueueReply, Queued, RunRequest, TurnSettings};
 use super::append::NewEntry;
 use super::handle::{ClearedQueues, Command, CommandError, NewPrompt, Reply, SubmitBehavior};
-use super::sidecar::{QueuedMessage, Sidecar};
+use super::sidecar::{QueuedMessage, Sidecar, messages};
 use super::writer::{Durability, StoreError};
 use crate::clock::now_millis;
 use crate::limits::{IDEMPOTENCY_KEYS, QUEUED_MESSAGES, RUN_REQUESTS};
@@ -237,8 +238,8 @@ impl Actor {
     }
 
     fn clear_queues(&mut self) -> ClearedQueues {
-        let messages = |queue: &mut std::collections::VecDeque<QueuedMessage>| queue.drain(..).map(|queued| queued.message).collect();
-        let cleared = ClearedQueues { steer: messages(&mut self.steer), follow_up: messages(&mut self.follow_up) };
+        let take = |queue: &mut VecDeque<QueuedMessage>| queue.drain(..).map(|queued| Message::User(queued.message)).collect();
+        let cleared = ClearedQueues { steer: take(&mut self.steer), follow_up: take(&mut self.follow_up) };
         self.queues_changed();
         cleared
     }
@@ -263,7 +264,7 @@ impl Actor {
         Some(message)
     }
 
-    fn queue(&mut self, queue: Queue) -> &mut std::collections::VecDeque<QueuedMessage> {
+    fn queue(&mut self, queue: Queue) -> &mut VecDeque<QueuedMessage> {
         match queue {
             Queue::Steer => &mut self.steer,
             Queue::FollowUp => &mut self.follow_up,
@@ -272,10 +273,9 @@ impl Actor {
 
     fn queues_changed(&mut self) {
         self.sidecar_stale = true;
-        let messages = |queue: &std::collections::VecDeque<QueuedMessage>| queue.iter().map(|queued| queued.message.clone()).collect();
         self.hub.publish(&SessionEvent::QueueUpdate {
-            steer: messages(&self.steer),
-            follow_up: messages(&self.follow_up),
+            steer: messages(self.steer.iter()),
+            follow_up: messages(self.follow_up.iter()),
             next_turn: Vec::new(),
         });
     }

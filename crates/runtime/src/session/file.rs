@@ -441,7 +441,7 @@ pub(crate) fn initial_state(id: SessionId, path: &Path, restored: Option<&Restor
         session_name: restored.and_then(|restored| restored.name.clone()),
         session_file: Some(path.to_string_lossy().into_owned()),
         message_count: restored.map_or(0, |restored| restored.message_count),
-        pending_message_count: restored.map_or(0, |restored| (restored.sidecar.steer.len() + restored.sidecar.follow_up.len()) as u64),
+        pending_message_count: 0,
         confinement: Some(confinement.to_owned()),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use wolli_protocol::ids::SessionId;
-use wolli_protocol::message::{AssistantMessage, ImageContent, UserMessage};
+use wolli_protocol::message::{AssistantMessage, ImageContent, Message};
 use wolli_protocol::model::{Model, ThinkingLevel};
 
 use super::read::MessageSource;
@@ -70,8 +70,8 @@ pub(crate) enum Command {
 /// What was taken out of the queues, oldest first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClearedQueues {
-    pub steer: Vec<UserMessage>,
-    pub follow_up: Vec<UserMessage>,
+    pub steer: Vec<Message>,
+    pub follow_up: Vec<Message>,
 }
 
 /// A resident session. Cheap to clone; holding one does not keep the session in memory.

@@ -34,6 +34,11 @@ pub(crate) struct Sidecar {
     pub(crate) follow_up: Vec<QueuedMessage>,
 }
 
+/// The messages alone, as clients are told of them.
+pub(super) fn messages<'a>(queue: impl Iterator<Item = &'a QueuedMessage>) -> Vec<UserMessage> {
+    queue.map(|queued| queued.message.clone()).collect()
+}
+
 /// Where the sidecar of a session file stands.
 pub(super) fn sidecar_path(session_file: &Path) -> PathBuf {
     session_file.with_extension("state.json")

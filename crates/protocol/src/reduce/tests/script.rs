@@ -31,7 +31,7 @@ pub(super) fn state() -> SessionState {
 }
 
 pub(super) fn hello(state: SessionState, stream: Option<StreamPosition>) -> Hello {
-    Hello { state, stream, dialogs: Vec::new(), waiting: None, in_flight: None, entries: None, entries_truncated: None }
+    Hello { state, stream, dialogs: Vec::new(), waiting: None, in_flight: None, queues: None, entries: None, entries_truncated: None }
 }
 
 /// A session that was just made.
