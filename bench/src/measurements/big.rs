@@ -27,13 +27,12 @@ const LISTS: usize = 50;
 /// Bar of a list, in milliseconds.
 const LIST_BAR: f64 = 2.0;
 
-pub(super) async fn measure(bench: &Bench) -> Result<Vec<Row>> {
+pub(super) async fn measure(bench: &Bench, rows: &mut Vec<Row>) -> Result<()> {
     let provider = Provider::start()?;
     let home = BenchHome::new(provider.address())?;
     let mut contents = LARGE.to_vec();
     contents.push(SMALL);
     let (home, ids) = tokio::task::spawn_blocking(move || home.write_sessions(&contents).map(|ids| (home, ids))).await??;
-    let mut rows = Vec::new();
     for (content, id) in LARGE.iter().zip(&ids) {
         // A daemon of its own, so that its memory tells of this session alone.
         let daemon = Daemon::start(&bench.wolli, &home).await?;
@@ -41,7 +40,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Vec<Row>> {
         daemon.stop().await?;
     }
     rows.push(list(bench, BenchHome::new(provider.address())?).await?);
-    Ok(rows)
+    Ok(())
 }
 
 async fn first_frame(daemon: &Daemon, content: &Content, id: &str) -> Result<Row> {

@@ -23,7 +23,7 @@ const GROWTH_BAR: f64 = 10.5;
 /// Everything has arrived by then.
 const ARRIVAL_LIMIT: Duration = Duration::from_secs(30);
 
-pub(super) async fn measure(bench: &Bench) -> Result<Vec<Row>> {
+pub(super) async fn measure(bench: &Bench, rows: &mut Vec<Row>) -> Result<()> {
     let provider = Provider::start()?;
     let home = BenchHome::new(provider.address())?;
     let daemon = Daemon::start(&bench.wolli, &home).await?;
@@ -45,7 +45,8 @@ pub(super) async fn measure(bench: &Bench) -> Result<Vec<Row>> {
         format!("{} bytes, {:.0} times the text", full.bytes, float(full.bytes) / float(full.text)),
         Verdict::Note,
     );
-    Ok(vec![short.row(SHORT), long.row(LONG), growth_row.number("ratio", growth), full_row.number("bytes", float(full.bytes))])
+    rows.extend([short.row(SHORT), long.row(LONG), growth_row.number("ratio", growth), full_row.number("bytes", float(full.bytes))]);
+    Ok(())
 }
 
 struct Wire {

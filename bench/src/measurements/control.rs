@@ -41,14 +41,14 @@ const TOKENS: u64 = 3_000;
 /// Bar of the latency, in milliseconds.
 const P99_BAR: f64 = 2.0;
 
-pub(super) async fn measure(bench: &Bench) -> Result<Vec<Row>> {
+pub(super) async fn measure(bench: &Bench, rows: &mut Vec<Row>) -> Result<()> {
     let provider = Provider::start()?;
     let home = BenchHome::new(provider.address())?;
     let daemon = Daemon::start(&bench.wolli, &home).await?;
-    let mut rows = vec![throughput(bench, &daemon).await?];
+    rows.push(throughput(bench, &daemon).await?);
     rows.push(latency(&daemon, &provider).await?);
     daemon.stop().await?;
-    Ok(rows)
+    Ok(())
 }
 
 async fn throughput(bench: &Bench, daemon: &Daemon) -> Result<Row> {

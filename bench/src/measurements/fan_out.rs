@@ -31,14 +31,13 @@ const OTHER_DESCRIPTORS: u64 = 100;
 /// A run has arrived by then.
 const ARRIVAL_LIMIT: Duration = Duration::from_secs(60);
 
-pub(super) async fn measure(bench: &Bench) -> Result<Vec<Row>> {
+pub(super) async fn measure(bench: &Bench, rows: &mut Vec<Row>) -> Result<()> {
     let provider = Provider::start()?;
     let home = BenchHome::new(provider.address())?;
     let descriptors = raise_descriptor_limit();
     let daemon = Daemon::start(&bench.wolli, &home).await?;
     let reference = Reference::start(&bench.program).await?;
     let frames = capture(&daemon, &provider, SIZES[0].1).await?;
-    let mut rows = Vec::new();
     for (readers, tokens) in SIZES {
         if descriptors < readers + OTHER_DESCRIPTORS {
             let reason = format!("{descriptors} descriptors are allowed");
@@ -55,7 +54,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Vec<Row>> {
     }
     rows.push(stalled(&daemon, &provider).await?);
     daemon.stop().await?;
-    Ok(rows)
+    Ok(())
 }
 
 /// What one run gave.

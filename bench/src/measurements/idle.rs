@@ -25,7 +25,7 @@ const KEEPALIVE_WAKE_UPS: u64 = 8;
 const START_BAR: u32 = 10;
 const TURN_BAR: u32 = 14;
 
-pub(super) async fn measure(bench: &Bench) -> Result<Vec<Row>> {
+pub(super) async fn measure(bench: &Bench, rows: &mut Vec<Row>) -> Result<()> {
     let provider = Provider::start()?;
     provider.set_script(Script { tokens: TOKENS, pace: Pace::Interval(Duration::from_millis(1)), stamped: false });
     let (alone_home, attached_home) = (BenchHome::new(provider.address())?, BenchHome::new(provider.address())?);
@@ -54,12 +54,13 @@ pub(super) async fn measure(bench: &Bench) -> Result<Vec<Row>> {
     attached.stop().await?;
 
     let with_client = format!("with a client ({pings} keepalives)");
-    Ok(vec![
+    rows.extend([
         memory_row("memory after start", START_BAR, after_start),
         memory_row("memory after a turn", TURN_BAR, after_turn),
         alone_cost.row("nobody attached", WATCHDOG_WAKE_UPS),
         attached_cost.row(&with_client, WATCHDOG_WAKE_UPS + KEEPALIVE_WAKE_UPS),
-    ])
+    ]);
+    Ok(())
 }
 
 fn memory_row(promise: &str, bar: u32, bytes: u64) -> Row {

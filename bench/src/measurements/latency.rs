@@ -35,7 +35,7 @@ const ARRIVAL_LIMIT: Duration = Duration::from_secs(10);
 /// Latencies in the order of the deltas, in milliseconds.
 type Latencies = Arc<Mutex<Vec<f64>>>;
 
-pub(super) async fn measure(bench: &Bench) -> Result<Vec<Row>> {
+pub(super) async fn measure(bench: &Bench, rows: &mut Vec<Row>) -> Result<()> {
     let reference = through_reference(bench).await?;
     let latencies = through_daemon(bench).await?;
     let tenth = latencies.len() / 10;
@@ -56,12 +56,13 @@ pub(super) async fn measure(bench: &Bench) -> Result<Vec<Row>> {
         .number("referenceMilliseconds", bare)
     };
     let tenths = format!("{growth:.2} times ({:.3} and {:.3} ms)", first.median(), last.median());
-    Ok(vec![
+    rows.extend([
         row(50.0, P50_BAR),
         row(99.0, P99_BAR),
         Row::new("last tenth over first tenth, medians", format!("{TENTHS_BAR} times"), tenths, Verdict::of(growth <= TENTHS_BAR))
             .number("ratio", growth),
-    ])
+    ]);
+    Ok(())
 }
 
 async fn through_daemon(bench: &Bench) -> Result<Vec<f64>> {

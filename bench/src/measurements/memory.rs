@@ -31,19 +31,20 @@ const OTHER_DESCRIPTORS: u64 = 100;
 /// A reply has arrived by then.
 const ARRIVAL_LIMIT: Duration = Duration::from_secs(60);
 
-pub(super) async fn measure(bench: &Bench) -> Result<Vec<Row>> {
+pub(super) async fn measure(bench: &Bench, rows: &mut Vec<Row>) -> Result<()> {
     let provider = Provider::start()?;
     let descriptors = raise_descriptor_limit();
     let home = BenchHome::new(provider.address())?;
     let daemon = Daemon::start(&bench.wolli, &home).await?;
-    let mut rows = vec![cycles(&daemon).await?, turns(&daemon, &provider).await?];
+    rows.push(cycles(&daemon).await?);
+    rows.push(turns(&daemon, &provider).await?);
     daemon.stop().await?;
 
     let promise = format!("{READERS} readers");
     let bar = format!("{READERS_BAR} MiB");
     if descriptors < READERS + OTHER_DESCRIPTORS {
         rows.push(Row::new(promise, bar, format!("{descriptors} descriptors are allowed"), Verdict::Skipped));
-        return Ok(rows);
+        return Ok(());
     }
     // A daemon of its own, so that the cycles have no part in it.
     let daemon = Daemon::start(&bench.wolli, &home).await?;
@@ -53,7 +54,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Vec<Row>> {
     let measured = format!("{} attached, {} after a reply", mebibytes(float(attached)), mebibytes(float(used)));
     let row = Row::new(promise, bar, measured, Verdict::of(most <= u64::from(READERS_BAR) << 20));
     rows.push(row.number("attachedPssBytes", float(attached)).number("afterReplyPssBytes", float(used)));
-    Ok(rows)
+    Ok(())
 }
 
 /// Every other cycle is the only reader of its session, which is opened and evicted with it; the others join one that stays.

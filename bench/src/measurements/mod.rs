@@ -66,26 +66,29 @@ impl Measurement {
         let begin = Instant::now();
         let own = || cpu_time(std::process::id()).unwrap_or_default();
         let before = own();
-        let rows = match timeout(limit, self.rows(bench)).await {
-            Ok(Ok(rows)) => rows,
-            Ok(Err(error)) => vec![Row::new("measurement", "", format!("{error:#}"), Verdict::Failed)],
-            Err(_) => vec![Row::new("measurement", "", format!("not done in {} s", limit.as_secs()), Verdict::Failed)],
+        // Outside of what may be cut off: lines that were measured by then are kept.
+        let mut rows = Vec::new();
+        let failure = match timeout(limit, self.measure(bench, &mut rows)).await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(format!("{error:#}")),
+            Err(_) => Some(format!("not done in {} s", limit.as_secs())),
         };
+        rows.extend(failure.map(|reason| Row::new("measurement", "", reason, Verdict::Failed)));
         let seconds = begin.elapsed().as_secs_f64();
         let load_generator_processors = (own() - before).as_secs_f64() / seconds.max(0.001);
         Section { name: self.name(), rows, seconds, load_generator_processors }
     }
 
-    async fn rows(self, bench: &Bench) -> Result<Vec<Row>> {
+    async fn measure(self, bench: &Bench, rows: &mut Vec<Row>) -> Result<()> {
         match self {
-            Self::Start => start::measure(bench).await,
-            Self::Idle => idle::measure(bench).await,
-            Self::Control => Box::pin(control::measure(bench)).await,
-            Self::Latency => latency::measure(bench).await,
-            Self::FanOut => Box::pin(fan_out::measure(bench)).await,
-            Self::Bytes => bytes::measure(bench).await,
-            Self::Memory => Box::pin(memory::measure(bench)).await,
-            Self::Big => big::measure(bench).await,
+            Self::Start => start::measure(bench, rows).await,
+            Self::Idle => idle::measure(bench, rows).await,
+            Self::Control => Box::pin(control::measure(bench, rows)).await,
+            Self::Latency => latency::measure(bench, rows).await,
+            Self::FanOut => Box::pin(fan_out::measure(bench, rows)).await,
+            Self::Bytes => bytes::measure(bench, rows).await,
+            Self::Memory => Box::pin(memory::measure(bench, rows)).await,
+            Self::Big => big::measure(bench, rows).await,
         }
     }
 }

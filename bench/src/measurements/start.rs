@@ -22,23 +22,23 @@ const FREE_BYTES_MIN: u64 = 3 << 30;
 const EMPTY_BAR: f64 = 20.0;
 const LARGE_BAR: f64 = 40.0;
 
-pub(super) async fn measure(bench: &Bench) -> Result<Vec<Row>> {
+pub(super) async fn measure(bench: &Bench, rows: &mut Vec<Row>) -> Result<()> {
     let provider = Provider::start()?;
     let home = BenchHome::new(provider.address())?;
-    let mut rows = vec![row("empty home", EMPTY_BAR, &starts(bench, &home).await?)];
+    rows.push(row("empty home", EMPTY_BAR, &starts(bench, &home).await?));
 
     let free = free_bytes(home.path())?;
     let promise = format!("{SESSIONS} sessions, 1 GiB");
     if free < FREE_BYTES_MIN {
         let reason = format!("{:.1} GiB free below {}, 3 are needed", float(free) / float(1 << 30), home.path().display());
         rows.push(Row::new(promise, format!("{LARGE_BAR} ms"), reason, Verdict::Skipped));
-        return Ok(rows);
+        return Ok(());
     }
     let home = tokio::task::spawn_blocking(move || home.write_sessions(&[CONTENT; SESSIONS]).map(|_| home)).await??;
     // The first start may build an index; what is promised is a start.
     Daemon::start(&bench.wolli, &home).await?.stop().await?;
     rows.push(row(&promise, LARGE_BAR, &starts(bench, &home).await?));
-    Ok(rows)
+    Ok(())
 }
 
 async fn starts(bench: &Bench, home: &BenchHome) -> Result<Samples> {
