@@ -5,6 +5,8 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::surrogates;
+
 /// What a command gives: no data, or JSON text.
 pub(crate) type Data = Option<String>;
 
@@ -64,9 +66,10 @@ pub(crate) fn answer(request: &Value, result: &Result<Data, String>) -> Bytes {
 /// The answer to a body that is no JSON.
 pub(crate) const MALFORMED: &str = r#"{"type":"response","command":"unknown","success":false,"error":"Malformed JSON body."}"#;
 
-/// Reads a body: JSON in UTF-8, after a byte-order mark or not.
+/// Reads a body: JSON in UTF-8, after a byte-order mark or not. Escaped halves of characters, which JavaScript can send, are replaced.
 pub(crate) fn parse(body: &[u8]) -> Option<Value> {
-    serde_json::from_slice(body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body)).ok()
+    let text = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
+    serde_json::from_slice(text).ok().or_else(|| serde_json::from_slice(&surrogates::replace_lone(text)?).ok())
 }
 
 #[cfg(test)]
@@ -109,6 +112,7 @@ mod tests {
     fn bodies() {
         assert_eq!(parse(b"\xef\xbb\xbf{\"a\":1}"), Some(json!({"a": 1})));
         assert_eq!(parse(b" null "), Some(json!(null)));
+        assert_eq!(parse(br#"{"a":"x\ud83d"}"#), Some(json!({"a": "x\u{fffd}"})));
         for bad in [&b""[..], b"{", b"{}x", b"\xff", b"{\"a\":\"\xff\"}", b"\xef\xbb\xbf", b"NaN", "[".repeat(100_000).as_bytes()] {
             assert_eq!(parse(bad), None);
         }

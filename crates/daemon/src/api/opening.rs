@@ -52,3 +52,39 @@ pub(crate) async fn wait(opening: &watch::Receiver<Opening>, limit: Duration) ->
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_comes_early_waits_and_not_for_ever() {
+        let (_sender, opening) = watch::channel(Opening::Loading);
+        let started = tokio::time::Instant::now();
+        assert!(matches!(wait(&opening, LIMIT).await, Err(Unavailable::StillLoading)));
+        assert_eq!(started.elapsed(), LIMIT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_is_told_to_those_who_wait() {
+        let (sender, opening) = watch::channel(Opening::Loading);
+        let failing = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            sender.send_replace(Opening::Failed("no room".into()));
+        };
+        let (waited, ()) = tokio::join!(wait(&opening, LIMIT), failing);
+        let answer = waited.unwrap_err().answer();
+        assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+        drop(sender);
+        assert!(matches!(wait(&opening, LIMIT).await, Err(Unavailable::Failed(reason)) if &*reason == "no room"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_daemon_that_ends_while_loading_does_not_keep_anybody() {
+        let (sender, opening) = watch::channel(Opening::Loading);
+        drop(sender);
+        assert!(matches!(wait(&opening, LIMIT).await, Err(Unavailable::Failed(_))));
+    }
+}

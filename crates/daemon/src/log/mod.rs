@@ -10,6 +10,7 @@ mod sink;
 
 use std::path::PathBuf;
 
+use secrecy::SecretString;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -32,11 +33,12 @@ const FILE: &str = "daemon.log";
 
 /// Starts logging for the whole process. Lines of a process that logs already go on as they did.
 ///
-/// `directives` is the value of `RUST_LOG`, which replaces the configured level.
+/// `directives` is the value of `RUST_LOG`, which replaces the configured level. `secret` is masked wherever it turns up: nothing logs it
+/// on purpose, and this is the net below.
 #[must_use]
-pub(crate) fn start(folder: PathBuf, settings: &Logs, format: LogFormat, directives: Option<&str>) -> LogGuard {
+pub(crate) fn start(folder: PathBuf, settings: &Logs, format: LogFormat, directives: Option<&str>, secret: &SecretString) -> LogGuard {
     let file = rotate::RotatingFile::new(folder.join(FILE), settings.size, settings.files);
-    let (guard, lines) = sink::start(file, format);
+    let (guard, lines) = sink::start(file, format, secret);
     let filter = match directives {
         Some(directives) => EnvFilter::builder().parse_lossy(directives),
         None => EnvFilter::builder().parse_lossy(directive(settings.level)),

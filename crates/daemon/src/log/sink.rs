@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant, SystemTime};
 
+use secrecy::{ExposeSecret, SecretString};
 use tracing_subscriber::fmt::MakeWriter;
 use wolli_protocol::time::iso_from_millis;
 
@@ -20,6 +21,8 @@ use super::rotate::RotatingFile;
 /// Lines on their way to the thread. Filled by every task, drained by the thread; full means that the disk is slower than the
 /// program talks, and the line is left out and counted.
 const LINES: usize = 1024;
+/// Secrets that are shorter are not masked.
+const SHORTEST_SECRET: usize = 16;
 /// How long the end of the program waits for the last lines.
 const FLUSH_LIMIT: Duration = Duration::from_secs(1);
 
@@ -79,10 +82,10 @@ impl Write for LineWriter<'_> {
 }
 
 /// Starts the thread. If the system refuses one there is no log, and nothing else changes.
-pub(super) fn start(file: RotatingFile, format: LogFormat) -> (LogGuard, Lines) {
+pub(super) fn start(file: RotatingFile, format: LogFormat, secret: &SecretString) -> (LogGuard, Lines) {
     let (sender, messages) = sync_channel(LINES);
     let lines = Lines { sender, left_out: Arc::new(AtomicU64::new(0)) };
-    let mut writer = LogWriter::new(file, format, Box::new(io::stderr()));
+    let mut writer = LogWriter::new(file, format, Box::new(io::stderr())).masking(secret.expose_secret());
     let left_out = Arc::clone(&lines.left_out);
     let thread = std::thread::Builder::new().name("log".into()).spawn(move || write_all(&messages, &mut writer, &left_out));
     if let Err(error) = thread {
@@ -115,6 +118,8 @@ pub(super) struct LogWriter {
     format: LogFormat,
     errors: Box<dyn Write + Send>,
     collapser: Collapser,
+    /// What never stands in a line; empty for nothing.
+    secret: Box<[u8]>,
     /// The file has refused lines since this was last said.
     refused: u64,
     due: Vec<Repeated>,
@@ -122,11 +127,19 @@ pub(super) struct LogWriter {
 
 impl LogWriter {
     pub(super) fn new(file: RotatingFile, format: LogFormat, errors: Box<dyn Write + Send>) -> Self {
-        Self { file, format, errors, collapser: Collapser::default(), refused: 0, due: Vec::new() }
+        Self { file, format, errors, collapser: Collapser::default(), secret: Box::default(), refused: 0, due: Vec::new() }
+    }
+
+    /// Replaces `secret` in every line, unless it is so short that it may be a part of ordinary words.
+    pub(super) fn masking(mut self, secret: &str) -> Self {
+        if secret.len() >= SHORTEST_SECRET {
+            self.secret = secret.as_bytes().into();
+        }
+        self
     }
 
     pub(super) fn line(&mut self, at: SystemTime, now: Instant, line: &[u8]) {
-        let line = one_line(line);
+        let line = masked(one_line(line), &self.secret);
         let mut due = std::mem::take(&mut self.due);
         let admitted = self.collapser.admit(&line, now, &mut due);
         for repeated in due.drain(..) {
@@ -188,6 +201,16 @@ fn dated(format: LogFormat, at: SystemTime, line: &[u8], repeated: Option<u64>) 
     };
     tail.push('\n');
     [head.as_bytes(), rest, tail.as_bytes()].concat()
+}
+
+fn masked(mut line: Vec<u8>, secret: &[u8]) -> Vec<u8> {
+    if secret.is_empty() {
+        return line;
+    }
+    while let Some(at) = line.windows(secret.len()).position(|window| window == secret) {
+        line.splice(at..at + secret.len(), *b"[secret]");
+    }
+    line
 }
 
 /// The line without its line break, and without any other control character that could make it look like two.

@@ -208,3 +208,13 @@ fn one_file_alone_is_emptied_when_full() {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "123456\n");
     assert_eq!(folder_size(folder.path()).0, 1);
 }
+
+#[test]
+fn a_secret_that_got_into_a_line_is_masked() {
+    let stderr = Captured::default();
+    let folder = tempfile::tempdir().unwrap();
+    let file = RotatingFile::new(folder.path().join("l"), 1024, 1);
+    let mut writer = LogWriter::new(file, LogFormat::Text, Box::new(stderr.clone())).masking("0123456789abcdef");
+    writer.line(SystemTime::UNIX_EPOCH, Instant::now(), b"a 0123456789abcdef0123456789abcdef b 0123456789abcde\n");
+    assert_eq!(stderr.text(), "1970-01-01T00:00:00.000Z a [secret][secret] b 0123456789abcde\n");
+}

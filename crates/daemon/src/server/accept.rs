@@ -141,3 +141,55 @@ pub(crate) async fn refuse(mut socket: Socket) {
     // The client that does not listen gets no more than this.
     let _ = tokio::time::timeout(LINGER, farewell).await;
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn beyond_the_bound_clients_are_told_and_a_place_that_is_left_is_taken() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        let served = Arc::new(Mutex::new(Vec::new()));
+        let tasks = tokio_util::task::TaskTracker::new();
+        let start = {
+            let (served, tasks) = (Arc::clone(&served), tasks.clone());
+            move |work| match work {
+                Work::Serve(socket, place) => served.lock().unwrap().push((socket, place)),
+                Work::Refuse(socket, place) => {
+                    tasks.spawn(async move {
+                        refuse(socket).await;
+                        drop(place);
+                    });
+                }
+            }
+        };
+        let accepting =
+            tasks.spawn(accept(Listener::Tcp(listener), Room::of(2, 1), std::time::Duration::from_secs(30), stop.clone(), start));
+        let answer = async |mut client: TcpStream| {
+            let mut text = String::new();
+            client.read_to_string(&mut text).await.map(|_| text)
+        };
+        let first = TcpStream::connect(address).await.unwrap();
+        let _second = TcpStream::connect(address).await.unwrap();
+        let refused = answer(TcpStream::connect(address).await.unwrap()).await.unwrap();
+        assert!(refused.starts_with("HTTP/1.1 503 Service Unavailable\r\n") && refused.contains("\r\nconnection: close\r\n"), "{refused}");
+        assert!(refused.ends_with("try again later\"}"), "{refused}");
+
+        assert_eq!(served.lock().unwrap().len(), 2);
+        served.lock().unwrap().remove(0);
+        drop(first);
+        let mut third = TcpStream::connect(address).await.unwrap();
+        let quiet = tokio::time::timeout(std::time::Duration::from_millis(50), third.read_u8()).await;
+        assert!(quiet.is_err(), "served, and so not told anything yet");
+        stop.cancel();
+        accepting.await.unwrap();
+        assert!(TcpStream::connect(address).await.is_err(), "the port is free");
+    }
+}

@@ -131,3 +131,73 @@ impl AsyncWrite for Guarded {
         Poll::Ready(Ok(()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    const STALL: Duration = Duration::from_secs(30);
+
+    fn pair() -> (Guarded, UnixStream, Arc<Activity>) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let activity = Arc::new(Activity::default());
+        (Guarded::new(Socket::Unix(ours), Arc::clone(&activity), STALL), theirs, activity)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_without_progress_ends_after_the_limit() {
+        let (mut guarded, _theirs, activity) = pair();
+        let started = Instant::now();
+        let error = guarded.write_all(&vec![0; 32 << 20]).await.unwrap_err();
+        assert_eq!((error.kind(), started.elapsed()), (io::ErrorKind::TimedOut, STALL));
+        assert!(!activity.is_at_rest());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn progress_however_slow_is_progress() {
+        let (mut guarded, mut theirs, activity) = pair();
+        let bytes = 2 << 20;
+        let reading = async {
+            let mut buffer = vec![0; 256 << 10];
+            let mut left: usize = bytes;
+            while left > 0 {
+                tokio::time::sleep(STALL - Duration::from_secs(1)).await;
+                left -= theirs.read(&mut buffer).await.unwrap();
+            }
+        };
+        let writing = async { guarded.write_all(&vec![0; bytes]).await };
+        let (written, ()) = tokio::join!(writing, reading);
+        written.unwrap();
+        assert!(activity.is_at_rest(), "and no clock runs any more");
+    }
+
+    #[tokio::test]
+    async fn the_end_of_input_waits_for_the_answer() {
+        let (mut guarded, theirs, activity) = pair();
+        drop(theirs);
+        let in_progress = activity.begin();
+        in_progress.received();
+        let mut buffer = [0; 8];
+        let early = tokio::time::timeout(Duration::from_millis(20), guarded.read(&mut buffer)).await;
+        assert!(early.is_err(), "kept back");
+        let (read, ()) = tokio::join!(guarded.read(&mut buffer), async { drop(in_progress) });
+        assert_eq!(read.unwrap(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn closing_waits_for_a_refused_body_but_not_for_ever() {
+        let (mut guarded, mut theirs, activity) = pair();
+        activity.leave_body_unread();
+        let started = Instant::now();
+        guarded.shutdown().await.unwrap();
+        assert_eq!(started.elapsed(), LINGER);
+
+        let (mut guarded, _theirs, _) = pair();
+        let started = Instant::now();
+        guarded.shutdown().await.unwrap();
+        assert_eq!(started.elapsed(), Duration::ZERO, "nothing was refused");
+        theirs.read_u8().await.unwrap_err();
+    }
+}

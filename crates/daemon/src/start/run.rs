@@ -35,7 +35,7 @@ fn serve(options: &Options, environment: Environment) -> Result<ExitStatus, Star
     let lock = prepared.lock()?;
     // Only whoever holds the home writes its log.
     let directives = prepared.environment.variable("RUST_LOG");
-    let log = log::start(prepared.home.logs(), &prepared.configuration.values.logs, options.log_format, directives);
+    let log = log::start(prepared.home.logs(), &prepared.configuration.values.logs, options.log_format, directives, &prepared.token);
     if let Some(holder) = lock.left_behind() {
         tracing::warn!(%holder, "the last daemon of this agent ended without giving the home up");
     }

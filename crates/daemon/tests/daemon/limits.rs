@@ -150,3 +150,87 @@ async fn a_session_that_is_opened_by_many_at_once_is_opened_once() {
     let (_, next) = control.event().await.unwrap();
     assert_eq!(next["type"], "session_renamed", "no second session_added");
 }
+
+#[tokio::test]
+async fn readers_that_come_and_go_leave_nothing_behind() {
+    let daemon = TestHome::new().start().await;
+    let id = daemon.session().await;
+    // Keeps the session in memory.
+    let mut events = Events::new(daemon.stream(&format!("/sessions/{id}/events")).await);
+    events.event().await;
+    let descriptors = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    let before = descriptors();
+    for round in 0..100 {
+        let mut readers = Vec::new();
+        for path in [format!("/sessions/{id}/events"), "/events".to_owned(), format!("/sessions/{id}/events?view=full")] {
+            let mut reader = Events::new(daemon.stream(&path).await);
+            reader.event().await;
+            readers.push(reader);
+        }
+        if round % 2 == 0 {
+            // Half of them close their sending side first and linger.
+            for reader in &mut readers {
+                tokio::io::AsyncWriteExt::shutdown(&mut reader.client.stream).await.unwrap();
+            }
+        }
+    }
+    let deadline = Instant::now() + crate::support::PATIENCE;
+    // The look itself uses a connection, whose ends may be on their way out.
+    while descriptors() > before + 4 {
+        assert!(Instant::now() < deadline, "{} descriptors, {before} before", descriptors());
+        daemon.get("/health").await;
+    }
+    assert_eq!(daemon.command(&id, json!({"type": "get_state"})).await["success"], true);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_still_being_read_is_not_a_connection_at_rest() {
+    let daemon = TestHome::new().start_with(Timing { idle: Duration::from_millis(100), ..quick() }, &[]).await;
+    let id = daemon.session().await;
+    let text = "y".repeat(8 << 20);
+    daemon.command(&id, json!({"type": "seed_assistant_message", "text": text})).await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut client = Client::new(socket.connect(daemon.address).await.unwrap());
+    client.send(&daemon.post_text(&format!("/sessions/{id}/control"), r#"{"type":"get_messages"}"#)).await;
+    client.head().await;
+    let pause = std::future::pending::<()>();
+    tokio::time::timeout(Duration::from_millis(500), pause).await.unwrap_err();
+    let rest = client.rest().await;
+    assert!(rest.len() > text.len() && rest.ends_with(b"]}}"), "{} bytes", rest.len());
+}
+
+#[tokio::test]
+async fn a_client_of_http_1_0_gets_an_answer_and_an_end() {
+    let daemon = TestHome::new().start().await;
+    let mut client = daemon.connect().await;
+    client.send("GET /health HTTP/1.0\r\nhost: localhost\r\n\r\n").await;
+    let answer = String::from_utf8(client.rest().await).unwrap();
+    assert!(answer.starts_with("HTTP/1.0 200 OK\r\n") && answer.contains("\"status\":\"ok\""), "{answer}");
+    let mut client = daemon.connect().await;
+    client.send("GET /events HTTP/1.0\r\nhost: localhost\r\n\r\n").await;
+    let answer = String::from_utf8(client.rest().await).unwrap();
+    assert!(answer.ends_with("\r\n\r\nUnauthorized"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_client_that_asks_to_close_is_closed() {
+    let daemon = TestHome::new().start().await;
+    let mut client = daemon.connect().await;
+    client.send("GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: Close\r\n\r\n").await;
+    assert_eq!(client.response().await.header("connection"), Some("close"));
+    assert_eq!(client.rest().await, b"");
+}
+
+#[tokio::test]
+async fn requests_that_are_sent_ahead_are_answered_in_order() {
+    let daemon = TestHome::new().start().await;
+    let id = daemon.session().await;
+    let mut client = daemon.connect().await;
+    let path = format!("/sessions/{id}/control");
+    let ahead: String = (0..20).map(|n| daemon.post_text(&path, &format!(r#"{{"id":{n},"type":"get_state"}}"#))).collect();
+    client.send(&ahead).await;
+    for n in 0..20 {
+        assert_eq!(client.response().await.json()["id"], n);
+    }
+}

@@ -284,3 +284,24 @@ fn two_signals_end_it_within_a_moment() {
     assert_eq!(program.status(), 143);
     assert!(started.elapsed() < Duration::from_secs(3));
 }
+
+#[test]
+fn a_successor_waits_for_a_daemon_that_is_ending() {
+    let home = TestHome::new();
+    let port = free_port();
+    let mut first = Program::start(&home, port, &[]);
+    first.listening();
+    let bearer = format!("host: localhost\r\nauthorization: Bearer {}\r\nconnection: close\r\n", home.token);
+    let state = ask(port, &format!("GET /sessions HTTP/1.1\r\n{bearer}\r\n"));
+    let id = state.split("\"sessionId\":\"").nth(1).unwrap().split('"').next().unwrap();
+    let body = r#"{"type":"prompt","message":"!sleep 100\n!repeat 10000 x "}"#;
+    ask(port, &format!("POST /sessions/{id}/control HTTP/1.1\r\n{bearer}content-length: {}\r\n\r\n{body}", body.len()));
+    first.signal("-TERM");
+    let mut second = Program::start(&home, port, &[]);
+    second.listening();
+    assert_eq!(first.status(), 143);
+    let health = ask(port, "GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    assert!(health.contains(&format!("\"pid\":{},", second.child.id())), "{health}");
+    second.signal("-TERM");
+    assert_eq!(second.status(), 143);
+}
