@@ -129,7 +129,7 @@ fn a_chat_outlives_its_daemon() {
     daemon.kill();
     chat.wait_for("(connection lost");
     let daemon = Daemon::start(&home, "scribe");
-    chat.wait_for("(connected again)");
+    chat.wait_for("(connected again)\n> ");
     chat.type_line("after");
     chat.wait_for("after\nafter\n> ");
     chat.type_line("/quit");
