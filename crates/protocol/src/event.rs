@@ -37,7 +37,8 @@ pub enum SessionEvent {
     MessageUpdate {
         assistant_message_event: AssistantMessageEvent,
         /// View `full`: the whole message so far.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "with_role")]
+        #[schemars(with = "Option<Message>")]
         message: Option<AssistantMessage>,
     },
     /// The message is final and in the session file.
@@ -127,6 +128,32 @@ pub fn with_roles<S: Serializer>(messages: &[UserMessage], serializer: S) -> Res
     serializer.collect_seq(messages.iter().map(|message| WithRole { role: "user", message }))
 }
 
+/// Writes an answer with its `role`, as every message on the wire has one.
+///
+/// # Errors
+/// The serializer's.
+pub fn with_role<S: Serializer>(message: &Option<AssistantMessage>, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct WithRole<'a> {
+        role: &'static str,
+        #[serde(flatten)]
+        message: &'a AssistantMessage,
+    }
+    message.as_ref().map(|message| WithRole { role: "assistant", message }).serialize(serializer)
+}
+
+/// Writes a tool call with its `type`, as every block on the wire has one.
+fn with_type<S: Serializer>(tool_call: &ToolCall, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct WithType<'a> {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        #[serde(flatten)]
+        tool_call: &'a ToolCall,
+    }
+    WithType { kind: "toolCall", tool_call }.serialize(serializer)
+}
+
 /// Who changed the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -195,36 +222,42 @@ impl ToolResult {
 pub enum AssistantMessageEvent {
     TextStart {
         content_index: usize,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "with_role")]
+        #[schemars(with = "Option<Message>")]
         partial: Option<AssistantMessage>,
     },
     TextDelta {
         content_index: usize,
         delta: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "with_role")]
+        #[schemars(with = "Option<Message>")]
         partial: Option<AssistantMessage>,
     },
     TextEnd {
         content_index: usize,
         content: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "with_role")]
+        #[schemars(with = "Option<Message>")]
         partial: Option<AssistantMessage>,
     },
     ThinkingStart {
         content_index: usize,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "with_role")]
+        #[schemars(with = "Option<Message>")]
         partial: Option<AssistantMessage>,
     },
     ThinkingDelta {
         content_index: usize,
         delta: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "with_role")]
+        #[schemars(with = "Option<Message>")]
         partial: Option<AssistantMessage>,
     },
     ThinkingEnd {
         content_index: usize,
         content: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "with_role")]
+        #[schemars(with = "Option<Message>")]
         partial: Option<AssistantMessage>,
     },
     /// View `delta` says which call began; in view `full` that stands in `partial`.
@@ -234,20 +267,25 @@ pub enum AssistantMessageEvent {
         tool_call_id: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool_name: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "with_role")]
+        #[schemars(with = "Option<Message>")]
         partial: Option<AssistantMessage>,
     },
     /// `delta` is a fragment of the JSON text of the arguments.
     ToolcallDelta {
         content_index: usize,
         delta: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "with_role")]
+        #[schemars(with = "Option<Message>")]
         partial: Option<AssistantMessage>,
     },
     ToolcallEnd {
         content_index: usize,
+        #[serde(serialize_with = "with_type")]
+        #[schemars(with = "crate::message::AssistantBlock")]
         tool_call: ToolCall,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "with_role")]
+        #[schemars(with = "Option<Message>")]
         partial: Option<AssistantMessage>,
     },
 }

@@ -163,7 +163,8 @@ pub struct InFlight {
     /// The entry that the message will become.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry_id: Option<EntryId>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "crate::event::with_role")]
+    #[schemars(with = "Option<crate::message::Message>")]
     pub message: Option<AssistantMessage>,
     /// For tool calls whose arguments still stream: content index to the JSON text so far. A reader that attached
     /// in the middle adds later fragments to it; `message` shows it parsed as far as it goes.

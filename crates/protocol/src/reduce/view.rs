@@ -282,7 +282,7 @@ impl SessionView {
     /// # Errors
     /// [`ReduceError::Gap`]; nothing changed then.
     pub fn apply(&mut self, id: Option<FrameId>, event: &SessionEvent) -> Result<Applied, ReduceError> {
-        if !self.advance(id, joins_deltas(event))? {
+        if !self.advance(id, joins_waiting(event))? {
             return Ok(Applied::Duplicate);
         }
         self.fold(event);
@@ -413,16 +413,18 @@ fn result_tail(result: &ToolResult) -> OutputTail {
     tail
 }
 
-/// In view `full`, deltas of one block that waited may come as one frame with the last of their ids.
-const fn joins_deltas(event: &SessionEvent) -> bool {
+/// In view `full`, deltas of one block that waited may come as one frame with the last of their ids, and so may updates of
+/// one tool, each of which tells the whole result so far.
+const fn joins_waiting(event: &SessionEvent) -> bool {
     matches!(
         event,
-        SessionEvent::MessageUpdate {
-            assistant_message_event: AssistantMessageEvent::TextDelta { .. }
-                | AssistantMessageEvent::ThinkingDelta { .. }
-                | AssistantMessageEvent::ToolcallDelta { .. },
-            message: Some(_),
-        }
+        SessionEvent::ToolExecutionUpdate { partial_result: Some(_), .. }
+            | SessionEvent::MessageUpdate {
+                assistant_message_event: AssistantMessageEvent::TextDelta { .. }
+                    | AssistantMessageEvent::ThinkingDelta { .. }
+                    | AssistantMessageEvent::ToolcallDelta { .. },
+                message: Some(_),
+            }
     )
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use wolli_protocol::event::{AssistantMessageEvent, MessageOrReference, SessionEvent};
 use wolli_protocol::ids::EntryId;
-use wolli_protocol::message::AssistantMessage;
+use wolli_protocol::message::Message;
 
 use super::frame::{Body, Frame, encode, encode_text};
 use super::live::lock;
@@ -26,7 +26,7 @@ pub(super) async fn render(frames: &[Frame], messages: &MessageSource) -> Bytes 
             }
             Body::Update(message) => {
                 let run = rest.iter().take_while(|other| matches!(&other.body, Body::Update(same) if Arc::ptr_eq(same, message))).count();
-                let snapshot = lock(message).message();
+                let snapshot = Message::Assistant(lock(message).message());
                 render_updates(&rest[..run], &snapshot, &mut out);
                 run
             }
@@ -73,7 +73,7 @@ async fn load(messages: &MessageSource, ids: impl Iterator<Item = &EntryId>) -> 
         .collect()
 }
 
-fn render_updates(frames: &[Frame], snapshot: &AssistantMessage, out: &mut BytesMut) {
+fn render_updates(frames: &[Frame], snapshot: &Message, out: &mut BytesMut) {
     // Serialised once, spliced in twice per frame.
     let whole = serde_json::to_string(snapshot).unwrap_or_else(|_| "null".into());
     let mut pending: Option<(AssistantMessageEvent, &Frame)> = None;
