@@ -9,11 +9,15 @@
 //! | [`provider`] | a model provider that says what a script says, byte for byte, and refuses what the real one refuses |
 //! | [`home`] | a temporary home with agents, and daemons running in it |
 //! | [`http`] | HTTP/1.1 on a bare socket: exact bytes out, exact bytes in, event streams |
+//! | [`process`] | what the system says of running programs: their memory, files, command lines |
+//! | [`disk`] | a real disk that is small enough to be filled |
 //! | [`proxy`] | a network between two sides that cuts, stalls and delays |
 
 mod background;
+pub mod disk;
 pub mod home;
 pub mod http;
+pub mod process;
 pub mod provider;
 pub mod proxy;
 

@@ -206,7 +206,12 @@ impl Provider {
 
 impl Drop for Provider {
     fn drop(&mut self) {
-        if !std::thread::panicking() {
+        if std::thread::panicking() {
+            // They may well be the reason.
+            for violation in self.take_violations() {
+                eprintln!("the provider refused: {violation}");
+            }
+        } else {
             self.assert_clean();
         }
     }

@@ -1,7 +1,7 @@
 //! An event stream that a test reads event by event.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -91,6 +91,21 @@ impl EventStream {
             }
             self.pump(limit).await?;
         }
+    }
+
+    /// Reads on until these bytes stand in what was kept (see [`keep_bytes`](Self::keep_bytes)); comments can be found in no other
+    /// way. Events that come on the way stay to be read.
+    ///
+    /// # Errors
+    /// When they have not come after `limit`.
+    pub async fn until_bytes(&mut self, needle: &[u8], limit: Duration) -> Result<()> {
+        let deadline = Instant::now() + limit;
+        while !self.bytes().windows(needle.len()).any(|window| window == needle) {
+            ensure!(!self.ended, "stream ended before {:?}", String::from_utf8_lossy(needle));
+            let left = deadline.saturating_duration_since(Instant::now());
+            self.pump(left).await.with_context(|| format!("no {:?} in {limit:?}", String::from_utf8_lossy(needle)))?;
+        }
+        Ok(())
     }
 
     async fn pump(&mut self, limit: Duration) -> Result<()> {
