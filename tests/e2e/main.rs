@@ -1,0 +1,17 @@
+//! The real program, end to end: its process, its sockets, its files, and a provider whose every word the test chose.
+//!
+//! Each module is one theme. Counts are small enough for every day; `WOLLI_SOAK=1` makes them large. What is random is seeded, and a
+//! failure names its seed.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in the functions that it calls too")]
+
+mod support;
+
+mod bad_input;
+mod concurrency;
+mod cut_and_resume;
+mod damaged_home;
+mod full_disk;
+mod kill;
+mod readers;
+mod real_turn;
+mod shutdown;
