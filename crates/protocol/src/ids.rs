@@ -96,6 +96,12 @@ impl FrameId {
         Self((epoch as u64) << 32)
     }
 
+    /// The epoch that it belongs to.
+    #[must_use]
+    pub const fn epoch(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0 + 1)
@@ -134,6 +140,9 @@ mod tests {
     fn epochs_follow_each_other() {
         assert_eq!(FrameId::before_epoch(0).next(), FrameId(1));
         assert_eq!(FrameId::before_epoch(1).next(), FrameId(4_294_967_297));
+        for epoch in [0, 1, u32::MAX] {
+            assert_eq!(FrameId::before_epoch(epoch).next().epoch(), epoch);
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::hub::{Attach, Cursor, Hub};
 use crate::limits::HELLO_ENTRIES_BYTES;
 use crate::prompt::{MemoryFiles, SystemPrompt, project_contexts};
 use crate::session::{
-    CommandError, EntriesPage, OpenFileError, PageError, RestoredModel, SessionFile, SessionHandle, SessionParts, StoredSession,
+    CommandError, EntriesPage, OpenFileError, PageError, RestoredModel, SessionFile, SessionHandle, SessionParts, Sidecar, StoredSession,
     TurnSettings, initial_state, is_unfinished, open_session, read_page,
 };
 use crate::tools::{Stage, ToolSet};
@@ -175,13 +175,12 @@ impl Runtime {
         let mut sidecar = restored.sidecar.clone();
         let hub = if let Some(hub) = self.services.hubs.reuse(&stored.id) {
             hub.update(|known| *known = state);
+            sidecar.epoch = hub.last_id().epoch();
             hub
         } else {
-            sidecar.epoch = sidecar.epoch.saturating_add(1);
+            sidecar = self.begin_epoch(&file, sidecar);
             self.services.hubs.add(Hub::new(state, FrameId::before_epoch(sidecar.epoch)))
         };
-        // The epoch has to be on disk before its first frame.
-        file.store_sidecar(&sidecar).map_err(|source| OpenFileError::Io { path: stored.path.clone(), source })?;
         let settings = self.start(restored.model.as_ref(), restored.level);
         let (tools, system_prompt) = self.equip(self.services.agent.stage());
         Ok(SessionParts {
@@ -196,6 +195,18 @@ impl Runtime {
             services: Arc::clone(&self.services),
             token: self.token.child_token(),
         })
+    }
+
+    /// Takes the next epoch, which has to be on disk before its first frame. A session on a full disk can still be read: its epoch then
+    /// comes from the clock, and is above all that were stored. Blocking.
+    fn begin_epoch(&self, file: &SessionFile, mut sidecar: Sidecar) -> Sidecar {
+        sidecar.epoch = sidecar.epoch.saturating_add(1);
+        if let Err(error) = file.store_sidecar(&sidecar) {
+            let path = file.path().to_string_lossy().into_owned();
+            self.add_diagnostic(DiagnosticKind::Error, format!("the session can be read, but not be written: {error}"), Some(path));
+            sidecar.epoch = sidecar.epoch.max(Sidecar::epoch_by_clock());
+        }
+        sidecar
     }
 
     /// Creates a session file and everything that goes with it. Blocking.

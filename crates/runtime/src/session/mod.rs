@@ -27,4 +27,4 @@ mod tests;
 pub(crate) use actor::{RunRequest, SessionParts, TurnSettings, open_session};
 pub(crate) use file::{RestoredModel, initial_state};
 pub(crate) use read::is_unfinished;
-pub(crate) use sidecar::QueuedMessage;
+pub(crate) use sidecar::{QueuedMessage, Sidecar};

@@ -53,6 +53,11 @@ impl Sidecar {
         Self { version: SIDECAR_VERSION, ..Self::default() }
     }
 
+    /// An epoch that is above every one that was counted.
+    pub(crate) fn epoch_by_clock() -> u32 {
+        u32::try_from(crate::clock::now_millis() / 1000).unwrap_or(u32::MAX - 1)
+    }
+
     /// Reads the sidecar. A session file without one was written by wolli 0.0.2 or lost it: its numbers 1, 2, 3 may
     /// be known to somebody, so the next epoch is 1. One that is unreadable gives a number from the clock, which is
     /// above every earlier one.
@@ -61,8 +66,7 @@ impl Sidecar {
         match std::fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_else(|error| {
                 tracing::warn!(path = %path.display(), %error, "the session's sidecar is unreadable; queued messages in it are lost");
-                let seconds = crate::clock::now_millis() / 1000;
-                Self { epoch: u32::try_from(seconds).unwrap_or(u32::MAX - 1), ..Self::first() }
+                Self { epoch: Self::epoch_by_clock(), ..Self::first() }
             }),
             Err(_) => Self::first(),
         }
