@@ -22,7 +22,8 @@ async fn control(world: &World, body: &[u8]) -> Response {
 async fn bodies_that_are_no_command_get_an_error_that_names_it() {
     let world = World::echo().await;
     let malformed = r#"{"type":"response","command":"unknown","success":false,"error":"Malformed JSON body."}"#;
-    let bodies: &[&[u8]] = &[b"", b"{", b"nope", b"{\"type\":\"get_state\"", b"{\"type\":\"\xff\xfe\"}", b"\xff\xff", b"{} {}", b"\0", b"[1,"];
+    let bodies: &[&[u8]] =
+        &[b"", b"{", b"nope", b"{\"type\":\"get_state\"", b"{\"type\":\"\xff\xfe\"}", b"\xff\xff", b"{} {}", b"\0", b"[1,"];
     for body in bodies {
         let answer = control(&world, body).await;
         assert_eq!((answer.status, answer.text().as_str()), (200, malformed), "{:?}", String::from_utf8_lossy(body));
@@ -115,7 +116,9 @@ async fn sessions_that_do_not_exist_are_said_not_to() {
         let answer = client.get(&format!("/sessions/{path}/events")).await.unwrap();
         assert!(matches!(answer.status, 400 | 404), "{path}: {}", answer.status);
     }
-    for path in ["/sessions/", "/sessions//events", "/sessions/x", "/sessions/x/y/events", "/sessions/x/events/", "/nope", "/Health", "/health/"] {
+    for path in
+        ["/sessions/", "/sessions//events", "/sessions/x", "/sessions/x/y/events", "/sessions/x/events/", "/nope", "/Health", "/health/"]
+    {
         let answer = client.get(path).await.unwrap();
         assert_eq!((answer.status, answer.text().as_str()), (404, "404 Not Found"), "{path}");
     }

@@ -49,7 +49,11 @@ async fn damaged_session_files_stop_nobody_and_keep_what_is_readable() {
     // The newest is the most damaged one.
     session("torn", 23, &format!("{one}{two}\n{{\"type\":\"message\",\"id\":\"a"));
     session("unended", 22, &format!("{one}{two}"));
-    session("holes", 21, &format!("{one}\0\0\0\0\nnot json\n{two}\n{{\"type\":\"message\"}}\n{}\n", user_entry("e3", Some("gone"), "three")));
+    session(
+        "holes",
+        21,
+        &format!("{one}\0\0\0\0\nnot json\n{two}\n{{\"type\":\"message\"}}\n{}\n", user_entry("e3", Some("gone"), "three")),
+    );
     session("doubled", 20, &format!("{one}{one}{two}\n"));
     session("large", 19, &format!("{one}{}\n", user_entry("e2", Some("e1"), &"x".repeat(12 << 20))));
     session("bare", 18, "");
@@ -98,7 +102,8 @@ async fn damaged_session_files_stop_nobody_and_keep_what_is_readable() {
         assert_eq!(text_of(&world.messages().await[1]).len(), 12 << 20);
         world.restart().await;
     }
-    let torn = std::fs::read_to_string(folder.join("torn.jsonl.torn-0")).or_else(|_| std::fs::read_to_string(folder.join("torn.jsonl.torn-1")));
+    let torn =
+        std::fs::read_to_string(folder.join("torn.jsonl.torn-0")).or_else(|_| std::fs::read_to_string(folder.join("torn.jsonl.torn-1")));
     assert_eq!(torn.unwrap(), "{\"type\":\"message\",\"id\":\"a");
     for (name, bytes) in strangers {
         assert_eq!(std::fs::read(folder.join(format!("{name}.jsonl"))).unwrap(), bytes, "{name} was changed");
@@ -153,7 +158,11 @@ async fn a_damaged_agent_json_is_replaced_by_the_last_good_one() {
     let mended: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     assert_eq!((&mended["token"], &mended["port"]), (&json!(world.agent.token), &json!(world.agent.port)));
     assert!(mended["deployedAt"].is_string());
-    let kept: Vec<_> = std::fs::read_dir(&world.agent.home).unwrap().filter_map(|file| file.unwrap().file_name().into_string().ok()).filter(|name| name.starts_with("agent.json.broken-")).collect();
+    let kept: Vec<_> = std::fs::read_dir(&world.agent.home)
+        .unwrap()
+        .filter_map(|file| file.unwrap().file_name().into_string().ok())
+        .filter(|name| name.starts_with("agent.json.broken-"))
+        .collect();
     assert_eq!(kept.len(), 1, "{kept:?}");
 
     world.daemon.terminate().await.unwrap();

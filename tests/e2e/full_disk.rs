@@ -157,7 +157,11 @@ async fn on_a_full_disk_tools_say_so_and_leave_files_as_they_were() {
     gate.open();
     tiny.world.idle().await;
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious\n");
-    let left: Vec<_> = std::fs::read_dir(&tiny.world.agent.home).unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok()).filter(|name| name.contains("notes")).collect();
+    let left: Vec<_> = std::fs::read_dir(&tiny.world.agent.home)
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().into_string().ok())
+        .filter(|name| name.contains("notes"))
+        .collect();
     assert_eq!(left, ["notes.txt"]);
     tiny.check_files();
 }

@@ -132,7 +132,8 @@ async fn a_successor_that_comes_early_waits_and_takes_over() {
     world.daemon.signal(Signal::TERM).unwrap();
     // It has said so in its lock by then.
     let lock = world.agent.home.join("daemon.lock");
-    let draining = || serde_json::from_slice::<Value>(&std::fs::read(&lock).unwrap_or_default()).is_ok_and(|record| record["draining"] == true);
+    let draining =
+        || serde_json::from_slice::<Value>(&std::fs::read(&lock).unwrap_or_default()).is_ok_and(|record| record["draining"] == true);
     eventually("the mark in the lock", HANDOVER, || draining().then_some(())).await.unwrap();
     let mut successor = world.home.spawn_daemon(&world.agent, &[]).unwrap();
     successor.ready().await.unwrap();
