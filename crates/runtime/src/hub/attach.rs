@@ -100,12 +100,16 @@ impl Cursor {
     /// The reader's stream is over; see [`CursorEnd`].
     pub async fn next(&mut self, messages: &MessageSource) -> Result<Batch, CursorEnd> {
         loop {
-            let frames = self.read()?;
-            if !frames.is_empty() {
-                return Ok(match self.view {
-                    View::Delta => join(&frames),
-                    View::Full => full::render(&frames, messages).await,
-                });
+            let (frames, position) = self.read()?;
+            let batch = match self.view {
+                _ if frames.is_empty() => None,
+                View::Delta => Some(join(&frames)),
+                View::Full => Some(full::render(&frames, messages).await),
+            };
+            // Only now: a caller that gave up while messages were read gets the same frames again.
+            self.position = position;
+            if let Some(batch) = batch {
+                return Ok(batch);
             }
             if self.head.changed().await.is_err() {
                 return Err(CursorEnd::Closed);
@@ -113,19 +117,21 @@ impl Cursor {
         }
     }
 
-    fn read(&mut self) -> Result<Vec<Frame>, CursorEnd> {
+    /// The next frames for this reader, and the position after them.
+    fn read(&self) -> Result<(Vec<Frame>, u64), CursorEnd> {
         let log = self.hub.lock();
         if self.position < log.first_position {
             return Err(CursorEnd::Lagged);
         }
         let mut frames = Vec::new();
+        let mut position = self.position;
         let mut bytes = 0;
         let start = usize::try_from(self.position - log.first_position).unwrap_or(usize::MAX);
         for frame in log.frames.iter().skip(start) {
             if bytes > 0 && bytes + frame.bytes.len() > READ_BATCH_BYTES {
                 break;
             }
-            self.position += 1;
+            position += 1;
             if frame.reaches(self.include) {
                 bytes += frame.bytes.len();
                 frames.push(frame.clone());
@@ -134,7 +140,7 @@ impl Cursor {
         if frames.is_empty() && log.closed {
             return Err(CursorEnd::Closed);
         }
-        Ok(frames)
+        Ok((frames, position))
     }
 }
 

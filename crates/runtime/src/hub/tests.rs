@@ -194,6 +194,31 @@ async fn view_full_has_whole_messages_and_joins_what_waits() {
     assert_eq!(update["assistantMessageEvent"]["partial"], update["message"]);
 }
 
+#[test]
+fn a_reader_that_gives_up_while_messages_are_read_misses_nothing() {
+    // One thread for blocking work, and it is busy until we say so: messages are being read for as long as we like.
+    let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+    let (release, busy) = std::sync::mpsc::sync_channel::<()>(1);
+    runtime.block_on(async {
+        let blocked = Tasks::new().spawn_blocking(move || busy.recv());
+        let hub = hub();
+        let mut attached = hub.attach(&Attach { view: View::Full, ..Attach::default() });
+        hub.publish(&SessionEvent::TurnEnd { message: EntryId::from("e1").into(), tool_results: Vec::new() });
+        let messages = no_messages();
+        for _ in 0..3 {
+            tokio::select! {
+                biased;
+                batch = attached.cursor.next(&messages) => panic!("{batch:?}"),
+                () = std::future::ready(()) => {}
+            }
+        }
+        release.send(()).unwrap();
+        blocked.await.unwrap().unwrap();
+        let batch = attached.cursor.next(&messages).await.unwrap();
+        assert!(batch.starts_with(b"event: message\ndata: {\"type\":\"turn_end\"") && batch.ends_with(b"\nid: 1\n\n"), "{batch:?}");
+    });
+}
+
 #[tokio::test]
 async fn view_full_shows_the_whole_output_of_a_tool() {
     let hub = hub();
