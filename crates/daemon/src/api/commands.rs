@@ -8,25 +8,28 @@ use wolli_protocol::command::{Command, CommandError};
 use wolli_protocol::ids::SessionId;
 use wolli_protocol::resource::ResourceSummary;
 use wolli_runtime::runtime::{Runtime, SessionError};
-use wolli_runtime::session::{NewPrompt, SubmitBehavior, read_entries, read_messages};
+use wolli_runtime::session::{NewPrompt, SessionHandle, SubmitBehavior, read_entries, read_messages};
 
 use super::envelope::{self, Data, data};
 use crate::stop::{Stop, StopReason};
 
 /// Runs a command for the session that the path named, which becomes live by it.
 pub(crate) async fn run(runtime: &Runtime, id: &SessionId, command: Result<Command, CommandError>, stop: &Stop) -> Result<Data, String> {
-    match runtime.session(id).await {
-        Ok(_) => {}
+    let session = match runtime.session(id).await {
+        Ok(session) => session,
         // Whatever is wrong with a session's file, the daemon can be asked to stop.
         Err(error) if !matches!(error, SessionError::Unknown { .. }) && matches!(command, Ok(Command::Shutdown)) => {
             tracing::warn!(%error, "the session of a shutdown command cannot be opened");
+            stop.request(StopReason::Command);
+            return Ok(None);
         }
         Err(error) => return Err(error.to_string()),
-    }
-    execute(runtime, id, command.map_err(|error| error.to_string())?, stop).await
+    };
+    execute(runtime, &session, command.map_err(|error| error.to_string())?, stop).await
 }
 
-async fn execute(runtime: &Runtime, id: &SessionId, command: Command, stop: &Stop) -> Result<Data, String> {
+async fn execute(runtime: &Runtime, session: &SessionHandle, command: Command, stop: &Stop) -> Result<Data, String> {
+    let id = session.id();
     match command {
         Command::Prompt { message, images, streaming_behavior, idempotency_key } => {
             let prompt = NewPrompt { text: message, images, behavior: submit_behavior(streaming_behavior.as_deref()), idempotency_key };
@@ -70,14 +73,12 @@ async fn execute(runtime: &Runtime, id: &SessionId, command: Command, stop: &Sto
             stop.request(StopReason::Command);
             Ok(None)
         }
-        Command::GetState => data(&text(runtime.session_state(id).await)?),
+        Command::GetState => session.hub().with_state(data),
         Command::GetMessages => {
-            let session = text(runtime.session(id).await)?;
             let messages = text(runtime.read_file(Arc::clone(session.path()), read_messages).await)?;
             Ok(Some(envelope::list("messages", &messages)))
         }
         Command::GetEntries => {
-            let session = text(runtime.session(id).await)?;
             let entries = text(runtime.read_file(Arc::clone(session.path()), read_entries).await)?;
             Ok(Some(envelope::list("entries", &entries)))
         }

@@ -305,3 +305,14 @@ fn a_successor_waits_for_a_daemon_that_is_ending() {
     second.signal("-TERM");
     assert_eq!(second.status(), 143);
 }
+
+#[test]
+fn an_agent_that_cannot_be_loaded_ends_with_1_and_says_why() {
+    let home = TestHome::new();
+    std::fs::remove_dir_all(home.home.sessions()).unwrap();
+    std::fs::write(home.home.sessions(), "in the way").unwrap();
+    let mut program = Program::start(&home, 0, &[]);
+    let (code, errors) = (program.status(), program.errors());
+    assert_eq!(code, 1, "{errors}");
+    assert!(errors.contains("the agent cannot be loaded") && errors.contains("/sessions"), "{errors}");
+}
