@@ -124,6 +124,13 @@ pub(crate) enum Command {
     /// Delete an agent with its memory, sessions and workspace
     #[command(override_usage = "wolli delete <name> [--yes]")]
     Delete(Delete),
+    /// End an agent's daemon and start it anew, with the environment of now
+    #[command(override_usage = "wolli restart <name>")]
+    Restart {
+        /// The agent
+        #[arg(value_name = "name")]
+        name: String,
+    },
     /// Show the configuration in effect, for all agents or for one, and where each value comes from
     Config {
         /// The agent

@@ -6,3 +6,4 @@ pub(crate) mod daemon;
 pub(crate) mod delete;
 pub(crate) mod list;
 pub(crate) mod new;
+pub(crate) mod restart;

@@ -59,6 +59,7 @@ fn run(arguments: Arguments, environment: Environment, console: &Console) -> Res
         }
         Some(Command::List) => commands::list::run(&environment, console)?,
         Some(Command::Delete(delete)) => commands::delete::run(&delete, &environment, console)?,
+        Some(Command::Restart { name }) => commands::restart::run(&name, &environment, console)?,
         Some(Command::Config { name }) => commands::config::run(name.as_deref(), &environment, console)?,
         Some(Command::Completions { shell }) => commands::completions::run(shell, console)?,
         Some(Command::Chat(talk)) => talk::run(talk, Form::Chat, &environment, console)?,

@@ -35,6 +35,7 @@ fn a_wrong_command_line_is_status_2_and_does_nothing() {
         (&["list", "--wat"], "--wat"),
         (&["new"], "Usage: wolli new <name>"),
         (&["delete"], "Usage: wolli delete <name>"),
+        (&["restart"], "Usage: wolli restart <name>"),
         (&["daemon"], "Usage: wolli daemon <name> [--port <n>]"),
         (&["new", "a", "--model", "nonsense"], "provider/id"),
         (&["completions", "tcl"], "tcl"),

@@ -104,11 +104,17 @@ fn signals_abort_the_run_and_are_told_by_the_status() {
 }
 
 #[test]
-fn a_daemon_is_started_when_there_is_none_and_deletion_ends_it() {
+fn a_daemon_is_started_when_there_is_none_restarted_and_ended_by_deletion() {
     let home = Home::new();
     home.succeed(&["new", "scribe", "--model", "echo/demo"]);
     assert_eq!(home.run(&["scribe", "-p", "Hello"]), said("Hello"));
     let lock: Value = serde_json::from_slice(&fs::read(home.agent("scribe").join("daemon.lock")).unwrap()).unwrap();
+    let before = lock["pid"].clone();
+    assert_eq!(home.succeed(&["restart", "scribe"]), "Restarted agent \"scribe\".\n");
+    let lock: Value = serde_json::from_slice(&fs::read(home.agent("scribe").join("daemon.lock")).unwrap()).unwrap();
+    assert_ne!(lock["pid"], before);
+    assert_eq!(home.run(&["scribe", "-p", "Hello"]), said("Hello"));
+    assert_eq!(home.run(&["restart", "ghost"]), failed("Unknown agent \"ghost\"."));
     // What has ended and was not waited for by the process above it still has a number, and no command line.
     let runs = || fs::read(format!("/proc/{}/cmdline", lock["pid"])).is_ok_and(|line| !line.is_empty());
     assert!(!cfg!(target_os = "linux") || runs());
