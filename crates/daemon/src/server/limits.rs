@@ -13,7 +13,7 @@ pub struct Timing {
     pub request_head: Duration,
     /// A request's body arrives within this after its headers; as in wolli 0.0.2.
     pub request_body: Duration,
-    /// A connection without a request is closed after this. [`ANNOUNCED_IDLE`] is what clients are told; a second more, so that
+    /// A connection without a request is closed after this. `ANNOUNCED_IDLE` is what clients are told; a second more, so that
     /// a client that uses its connection up to the last moment does not lose a request.
     pub idle: Duration,
     /// How long a request waits for the agent to be loaded before it is told to come back.
