@@ -36,6 +36,9 @@ fn serve(options: &Options, environment: Environment) -> Result<ExitStatus, Star
     // Only whoever holds the home writes its log.
     let directives = prepared.environment.variable("RUST_LOG");
     let log = log::start(prepared.home.logs(), &prepared.configuration.values.logs, options.log_format, directives, &prepared.token);
+    if let Err(error) = wolli_exec::shield::close_to_other_programs() {
+        tracing::warn!(%error, "programs of this user can look into the daemon");
+    }
     if let Some(holder) = lock.left_behind() {
         tracing::warn!(%holder, "the last daemon of this agent ended without giving the home up");
     }
