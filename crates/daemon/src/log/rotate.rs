@@ -98,7 +98,11 @@ impl RotatingFile {
 
 fn open_file(path: &Path) -> io::Result<Open> {
     if let Some(folder) = path.parent() {
-        DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
+        // Not its parents: a home that was deleted meanwhile is not made again for the sake of a line.
+        match DirBuilder::new().mode(FOLDER_MODE).create(folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
     }
     let file = OpenOptions::new().append(true).create(true).mode(FILE_MODE).open(path)?;
     let metadata = file.metadata()?;

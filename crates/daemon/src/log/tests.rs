@@ -218,3 +218,12 @@ fn a_secret_that_got_into_a_line_is_masked() {
     writer.line(SystemTime::UNIX_EPOCH, Instant::now(), b"a 0123456789abcdef0123456789abcdef b 0123456789abcde\n");
     assert_eq!(stderr.text(), "1970-01-01T00:00:00.000Z a [secret][secret] b 0123456789abcde\n");
 }
+
+#[test]
+fn a_home_that_was_deleted_is_not_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    let mut file = RotatingFile::new(home.join("logs/daemon.log"), 1024, 2);
+    assert!(file.write_line(b"x\n", Instant::now()).is_err());
+    assert!(!home.exists());
+}

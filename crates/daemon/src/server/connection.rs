@@ -76,7 +76,8 @@ where
                 return Poll::Ready(None);
             }
         }
-        if cut.as_mut().poll(cx).is_ready() { Poll::Ready(None) } else { Poll::Pending }
+        // Nothing is cut off before it was asked to end.
+        if draining && cut.as_mut().poll(cx).is_ready() { Poll::Ready(None) } else { Poll::Pending }
     });
     if let Some(error) = ended.await {
         // Clients that go away in the middle are everyday life.

@@ -48,6 +48,10 @@ pub(crate) const ANNOUNCED_IDLE: &str = "timeout=5";
 /// Connections at a time: the 1,100 streams that a busy agent may have, and headroom for commands. Beyond it: 503.
 pub(crate) const CONNECTIONS: usize = 2048;
 
+/// Descriptors that the process asks for: one for each connection, and as many again for files and programs. Systems usually give
+/// 1024 to whoever does not ask.
+pub(crate) const DESCRIPTORS: u64 = 2 * CONNECTIONS as u64;
+
 /// Refusals beyond [`CONNECTIONS`] that are written at a time; connections beyond these are closed without a word.
 pub(crate) const REFUSALS: usize = 64;
 

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use wolli_home::environment::Environment;
 
 use super::daemon::Daemon;
@@ -11,7 +12,7 @@ use super::signals::Signals;
 use super::{Options, StartError};
 use crate::exit::{self, ExitStatus};
 use crate::log;
-use crate::server::limits::Timing;
+use crate::server::limits::{DESCRIPTORS, Timing};
 
 /// Threads that serve: an agent is idle most of its life, and what blocks has threads of its own.
 const WORKERS: usize = 2;
@@ -39,6 +40,7 @@ fn serve(options: &Options, environment: Environment) -> Result<ExitStatus, Star
     if let Err(error) = wolli_exec::shield::close_to_other_programs() {
         tracing::warn!(%error, "programs of this user can look into the daemon");
     }
+    raise_descriptor_limit();
     if let Some(holder) = lock.left_behind() {
         tracing::warn!(%holder, "the last daemon of this agent ended without giving the home up");
     }
@@ -64,6 +66,17 @@ fn serve(options: &Options, environment: Environment) -> Result<ExitStatus, Star
     runtime.shutdown_timeout(BLOCKING_LIMIT);
     drop(log);
     served
+}
+
+/// Raises the number of descriptors that we may have, as far as we are allowed to.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.map_or(DESCRIPTORS, |maximum| maximum.min(DESCRIPTORS));
+    if limit.current.is_some_and(|current| current < wanted)
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), ..limit })
+    {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
 }
 
 /// One line for people and for programs that started us; nobody has to read it.

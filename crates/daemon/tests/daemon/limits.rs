@@ -234,3 +234,26 @@ async fn requests_that_are_sent_ahead_are_answered_in_order() {
         assert_eq!(client.response().await.json()["id"], n);
     }
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn no_socket_is_left_to_programs_that_are_started() {
+    const CLOSE_ON_EXEC: u32 = 0o2_000_000;
+    let daemon = TestHome::new().start().await;
+    let mut events = Events::new(daemon.stream("/events").await);
+    events.event().await;
+    let mut sockets = 0;
+    for entry in std::fs::read_dir("/proc/self/fd").unwrap() {
+        let path = entry.unwrap().path();
+        if !std::fs::read_link(&path).is_ok_and(|target| target.to_string_lossy().starts_with("socket:")) {
+            continue;
+        }
+        let Ok(info) = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", path.file_name().unwrap().to_str().unwrap())) else {
+            continue;
+        };
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:")).unwrap().trim();
+        assert!(u32::from_str_radix(flags, 8).unwrap() & CLOSE_ON_EXEC != 0, "{path:?}: {info}");
+        sockets += 1;
+    }
+    assert!(sockets >= 4, "two listeners and both ends of a connection, not {sockets}");
+}

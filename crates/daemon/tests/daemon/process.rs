@@ -46,8 +46,13 @@ impl Program {
     }
 
     fn start_agent(agent: &str, home: &TestHome, port: u16, variables: &[(&str, &str)]) -> Self {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "process::daemon_program", "--ignored", "--nocapture", "--test-threads=1"]).env_clear();
+        // With the number of descriptors that most systems give.
+        let mut command = Command::new("/bin/sh");
+        command
+            .args(["-c", "ulimit -Sn 1024; exec \"$@\"", "sh"])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "process::daemon_program", "--ignored", "--nocapture", "--test-threads=1"])
+            .env_clear();
         command.envs(home.variables()).env("TEST_AGENT", agent).env("TEST_PORT", port.to_string()).envs(variables.iter().copied());
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
@@ -315,4 +320,18 @@ fn an_agent_that_cannot_be_loaded_ends_with_1_and_says_why() {
     let (code, errors) = (program.status(), program.errors());
     assert_eq!(code, 1, "{errors}");
     assert!(errors.contains("the agent cannot be loaded") && errors.contains("/sessions"), "{errors}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn it_asks_for_enough_descriptors() {
+    let home = TestHome::new();
+    let mut program = Program::start(&home, 0, &[]);
+    program.listening();
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", program.child.id())).unwrap();
+    let line: Vec<&str> = limits.lines().find(|line| line.starts_with("Max open files")).unwrap().split_whitespace().collect();
+    let (soft, hard): (u64, u64) = (line[3].parse().unwrap(), line[4].parse().unwrap());
+    assert!(soft >= hard.min(4096), "{line:?}");
+    program.signal("-TERM");
+    assert_eq!(program.status(), 143);
 }
