@@ -44,8 +44,11 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 log="$demo/daemon.log"
+# At a terminal the daemon gets a process group of its own: Ctrl+C is meant for the chat.
+if [ -t 0 ]; then set -m; fi
 "$wolli" daemon demo >"$log" 2>&1 </dev/null &
 daemon=$!
+if [ -t 0 ]; then set +m; fi
 waited=0
 until grep -q ' listening on http://' "$log"; do
   if ! kill -0 "$daemon" 2>/dev/null; then
@@ -105,6 +108,7 @@ This agent has no model behind it: it repeats what you say. Lines that begin wit
 Ctrl+C stops an answer, and ends the chat when there is none; so does /quit.
 
 END
+  trap : INT
   "$wolli" demo || true
 else
   say
