@@ -15,7 +15,7 @@ if command -v sha256sum >/dev/null 2>&1; then sum="sha256sum"; else sum="shasum 
 
 rm -rf "$out/$name"
 mkdir -p "$out/$name/completions"
-cp "$wolli" LICENSE README.md CHANGELOG.md "$out/$name/"
+cp "$wolli" LICENSE README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md "$out/$name/"
 cp -R docs "$out/$name/docs"
 for shell in bash zsh fish elvish powershell; do
   "$wolli" completions "$shell" >"$out/$name/completions/wolli.$shell"

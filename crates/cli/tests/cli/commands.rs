@@ -237,3 +237,20 @@ fn nothing_typed_shows_what_there_is() {
     home.succeed(&["new", "scribe"]);
     assert!(home.succeed(&[]).starts_with("scribe  —  "));
 }
+
+#[test]
+fn every_key_of_the_configuration_is_documented() {
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md")).unwrap();
+    let mut section = String::new();
+    let mut keys = Vec::new();
+    for line in Home::new().succeed(&["config"]).lines() {
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            section = name.to_owned();
+        } else if let Some((name, _)) = line.split_once(" = ").filter(|_| !line.starts_with('#')) {
+            keys.push(format!("`{section}.{name}`"));
+        }
+    }
+    assert!(keys.len() > 10, "{keys:?}");
+    let missing: Vec<&String> = keys.iter().filter(|key| !page.contains(key.as_str())).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
