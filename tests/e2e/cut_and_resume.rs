@@ -22,11 +22,11 @@ fn answer(request: &RecordedRequest) -> Answer {
     let number: usize = text.rsplit(' ').next().and_then(|word| word.parse().ok()).unwrap_or_default();
     let words: String = (0..20 + number % 40).map(|word| format!("w{word} ")).collect();
     let mut answer = Answer::new();
-    if number % 3 == 0 {
+    if number.is_multiple_of(3) {
         answer = answer.thinking("Let me see what this is about.");
     }
     answer = answer.text(&words);
-    if number % 2 == 0 && !after_tool {
+    if number.is_multiple_of(2) && !after_tool {
         let command = "for i in 1 2 3 4 5 6; do echo line $i; sleep 0.03; done";
         answer = answer.tool_call("c1", "bash", &json!({"command": command})).tool_call("c2", "ls", &json!({}));
     }
@@ -156,7 +156,7 @@ fn idle_after(messages: u64) -> impl Fn(&SessionView) -> bool {
 }
 
 async fn cuts_change_nothing(query: &'static str, seed: u64, rounds: usize) {
-    let mut world = World::scripted(if seed % 2 == 0 { Kind::Anthropic } else { Kind::OpenAi }).await;
+    let mut world = World::scripted(if seed.is_multiple_of(2) { Kind::Anthropic } else { Kind::OpenAi }).await;
     world.provider.respond_with(answer);
     let mut dice = Dice::new(seed);
     let mut cutter = Cutter::new(&world, query, seed + 1).await;
@@ -180,7 +180,7 @@ async fn cuts_change_nothing(query: &'static str, seed: u64, rounds: usize) {
                 world.daemon.terminate().await.unwrap();
             }
             world.start().await;
-            uncut = None;
+            drop(uncut.take());
             // The numbers of the new process are above all that were.
             let now = world.reader("").await.view.last_id();
             cutter.read_until(|view| view.last_id() >= now).await;

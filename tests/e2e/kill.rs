@@ -38,7 +38,7 @@ fn endless(marker: String, gate: Gate) -> impl Fn(&RecordedRequest) -> Answer + 
 }
 
 fn only_talks(request: usize) -> bool {
-    request % 3 == 0
+    request.is_multiple_of(3)
 }
 
 fn is_once(texts: &[String], wanted: &str) -> bool {

@@ -40,7 +40,9 @@ impl Reader {
     pub(crate) async fn resume(&mut self, client: &Client) -> Result<()> {
         let mut path = format!("/sessions/{}/events{}", self.session, self.query);
         if let Some(after) = self.view.after_id() {
-            path += &format!("{}after={after}", if self.query.is_empty() { '?' } else { '&' });
+            path.push(if self.query.is_empty() { '?' } else { '&' });
+            path.push_str("after=");
+            path.push_str(after.as_str());
         }
         let last = self.view.resume_id().map(|id| id.to_string());
         let headers: Vec<_> = last.iter().map(|id| ("Last-Event-ID", id.as_str())).collect();
