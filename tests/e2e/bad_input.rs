@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use wolli_testkit::http::{Connection, Response};
 
-use crate::support::World;
+use crate::support::{World, count};
 
 /// The daemon still serves: an open route, a guarded one and a command.
 async fn still_serves(world: &World, after: &str) {
@@ -342,4 +342,23 @@ async fn many_slow_heads_keep_nobody_out() {
         still_serves(&world, "a piece of a head").await;
     }
     assert_eq!(late.read_response().await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn a_head_that_never_ends_is_given_up() {
+    if count(0, 1) == 0 {
+        // It takes the whole minute that a head may take.
+        return;
+    }
+    let world = World::echo().await;
+    let mut slow = Connection::open(world.agent.address()).await.unwrap();
+    slow.send("GET /health HTTP/1.1\r\nHost: loc").await.unwrap();
+    let started = std::time::Instant::now();
+    while started.elapsed() < Duration::from_secs(75) {
+        if let Ok(rest) = slow.read_to_end().await {
+            assert!(rest.is_empty() || rest.starts_with(b"HTTP/1.1 408"), "{}", String::from_utf8_lossy(&rest));
+            return;
+        }
+    }
+    panic!("it is still open");
 }

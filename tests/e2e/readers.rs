@@ -224,3 +224,40 @@ async fn two_clients_see_the_same_frames_under_the_same_numbers() {
     assert_eq!(one.frames, two.frames);
     assert_eq!(one.view, two.view);
 }
+
+/// What one reader gets of a reply of so many deltas: frames, bytes of body, and bytes of text.
+async fn cost(world: &World, deltas: usize) -> (u64, u64, u64) {
+    let text = "some words ";
+    let mut stream = world.stream("?view=delta").await;
+    stream.next().await.unwrap();
+    let before = stream.received();
+    world.prompt(&format!("!repeat {deltas} {text}")).await;
+    let frames = stream.until_type("agent_end").await.unwrap().len();
+    (frames as u64, stream.received() - before, (deltas * text.len()) as u64)
+}
+
+#[tokio::test]
+async fn a_reply_costs_bytes_in_proportion_to_its_length() {
+    let world = World::echo().await;
+    let (frames, short, text) = cost(&world, 1_000).await;
+    let (long_frames, long, long_text) = cost(&world, 10_000).await;
+    eprintln!("{frames} frames, {short} bytes for {text} of text; {long_frames} frames, {long} bytes for {long_text}");
+    assert!(short <= 5 * text + 160 * frames && long <= 5 * long_text + 160 * long_frames);
+    assert!(long * 10 <= short * 105, "{short} bytes for 1,000 deltas, {long} for 10,000");
+}
+
+#[tokio::test]
+async fn a_reader_that_never_reads_loses_its_connection_and_nothing_else() {
+    let world = World::echo().await;
+    let files = open_files(world.daemon.pid()).unwrap();
+    let mut stalled = attach_and_stall(&world, "").await;
+    world.prompt(&format!("!repeat {DELTAS} many words that fill every buffer on the way")).await;
+    world.idle().await;
+    assert!(open_files(world.daemon.pid()).unwrap() > files, "it left by itself");
+    // A write that makes no progress is given up after 30 s.
+    eventually("the end of the stalled connection", Duration::from_secs(45), || settled(world.daemon.pid(), files)).await.unwrap();
+    // What had been sent is there, and then the end: cut off, not ended.
+    let got = stalled.read_to_end().await.unwrap();
+    assert!(got.starts_with(b"HTTP/1.1 200 OK\r\n") && !got.ends_with(b"0\r\n\r\n"));
+    assert_eq!(world.messages().await.len(), 2);
+}
