@@ -153,7 +153,9 @@ pub(crate) fn open_session(parts: SessionParts) -> SessionHandle {
         let waiting = Waiting { kind: WaitingKind::Resume, since: now_iso(), until: None, attempt: None, max: None };
         hub.publish(&SessionEvent::Waiting { waiting: Some(waiting) });
     }
-    let key_order: VecDeque<String> = restored.map(|restored| restored.idempotency_keys).unwrap_or_default().into();
+    let mut key_order: VecDeque<String> = restored.map(|restored| restored.idempotency_keys).unwrap_or_default().into();
+    // What waits in the queues was accepted too, and has no entry yet.
+    key_order.extend(sidecar.steer.iter().chain(&sidecar.follow_up).filter_map(|queued| queued.idempotency_key.clone()));
     let keys = key_order.iter().map(|key| (key.clone(), Key::Stored)).collect();
     let span = tracing::info_span!("session", %id);
     let tasks = services.tasks.clone();
