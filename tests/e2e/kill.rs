@@ -13,6 +13,8 @@ use crate::support::{Dice, World, count, texts_of};
 struct Promised {
     /// Texts of prompts and of queued messages that were acknowledged.
     texts: Vec<String>,
+    /// Commands with a key.
+    keyed: Vec<Value>,
     /// Queued messages of it, and those that waited before.
     queued: Vec<String>,
     /// Entries whose `message_end` was seen, with the message.
@@ -75,9 +77,12 @@ async fn kills(kind: Kind, seed: u64, rounds: usize) {
         drop(reader);
 
         // A repeat of what was acknowledged is answered and starts nothing.
-        let prompt = &promised.texts[0];
-        world.succeed(json!({"type": "prompt", "message": prompt, "idempotencyKey": prompt})).await;
-        assert_eq!(world.state().await["isStreaming"], false, "round {round}: the repeat started a run");
+        for command in promised.keyed {
+            world.succeed(command).await;
+        }
+        let state = world.state().await;
+        assert_eq!(state["isStreaming"], false, "round {round}: a repeat started a run");
+        assert_eq!(state["pendingMessageCount"], queued.len(), "round {round}: a repeat was queued again");
         assert_eq!(world.provider.requests().len(), requests, "round {round}: the repeat asked the provider");
 
         all.texts.extend(promised.texts);
@@ -104,12 +109,19 @@ async fn one_life(world: &mut World, dice: &mut Dice, round: usize) -> Promised 
     let waiting = queued_texts(world).await;
     let talks = only_talks(world.provider.requests().len());
     let prompt = format!("prompt {round}");
-    world.succeed(json!({"type": "prompt", "message": prompt, "idempotencyKey": prompt})).await;
+    let command = json!({"type": "prompt", "message": prompt, "idempotencyKey": prompt});
+    world.succeed(command.clone()).await;
+    promised.keyed.push(command);
     promised.texts.push(prompt);
     for number in 0..dice.range(0, 3) {
         let text = format!("queued {round}.{number}");
-        let kind = if dice.one_in(2) { "steer" } else { "follow_up" };
-        world.succeed(json!({"type": kind, "message": text})).await;
+        let command = match dice.range(0, 3) {
+            0 => json!({"type": "steer", "message": text}),
+            1 => json!({"type": "follow_up", "message": text}),
+            _ => json!({"type": "prompt", "message": text, "streamingBehavior": "followUp", "idempotencyKey": text}),
+        };
+        world.succeed(command.clone()).await;
+        promised.keyed.extend(command.get("idempotencyKey").is_some().then_some(command));
         promised.texts.push(text);
     }
     if !talks {
