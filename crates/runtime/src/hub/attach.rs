@@ -100,16 +100,23 @@ impl Cursor {
     /// The reader's stream is over; see [`CursorEnd`].
     pub async fn next(&mut self, messages: &MessageSource) -> Result<Batch, CursorEnd> {
         loop {
-            let (frames, position) = self.read()?;
-            let batch = match self.view {
-                _ if frames.is_empty() => None,
-                View::Delta => Some(join(&frames)),
-                View::Full => Some(full::render(&frames, messages).await),
-            };
-            // Only now: a caller that gave up while messages were read gets the same frames again.
-            self.position = position;
-            if let Some(batch) = batch {
-                return Ok(batch);
+            match self.view {
+                View::Delta => {
+                    let (batch, position) = self.read_joined()?;
+                    self.position = position;
+                    if !batch.is_empty() {
+                        return Ok(batch);
+                    }
+                }
+                View::Full => {
+                    let (frames, position) = self.read()?;
+                    let batch = if frames.is_empty() { None } else { Some(full::render(&frames, messages).await) };
+                    // Only now: a caller that gave up while messages were read gets the same frames again.
+                    self.position = position;
+                    if let Some(batch) = batch {
+                        return Ok(batch);
+                    }
+                }
             }
             if self.head.changed().await.is_err() {
                 return Err(CursorEnd::Closed);
@@ -117,12 +124,42 @@ impl Cursor {
         }
     }
 
+    /// The bytes of the next frames, and the position after them. Readers that are at one place share one buffer.
+    fn read_joined(&self) -> Result<(Bytes, u64), CursorEnd> {
+        let mut log = self.hub.lock();
+        self.check(&log)?;
+        if self.position == log.end_position() {
+            return Ok((Bytes::new(), self.position));
+        }
+        if let Some(joined) = log.joined.as_ref().filter(|joined| joined.serves(self.position, self.include, log.end_position())) {
+            return Ok((joined.bytes.clone(), joined.to));
+        }
+        let (frames, to) = self.upcoming(&log);
+        let bytes = join(&frames);
+        drop(frames);
+        log.joined = Some(Joined { from: self.position, to, end: log.end_position(), include: self.include, bytes: bytes.clone() });
+        Ok((bytes, to))
+    }
+
     /// The next frames for this reader, and the position after them.
     fn read(&self) -> Result<(Vec<Frame>, u64), CursorEnd> {
         let log = self.hub.lock();
+        self.check(&log)?;
+        let (frames, to) = self.upcoming(&log);
+        Ok((frames.into_iter().cloned().collect(), to))
+    }
+
+    fn check(&self, log: &Log) -> Result<(), CursorEnd> {
         if self.position < log.first_position {
             return Err(CursorEnd::Lagged);
         }
+        if log.closed && self.position == log.end_position() {
+            return Err(CursorEnd::Closed);
+        }
+        Ok(())
+    }
+
+    fn upcoming<'a>(&self, log: &'a Log) -> (Vec<&'a Frame>, u64) {
         let mut frames = Vec::new();
         let mut position = self.position;
         let mut bytes = 0;
@@ -134,13 +171,27 @@ impl Cursor {
             position += 1;
             if frame.reaches(self.include) {
                 bytes += frame.bytes.len();
-                frames.push(frame.clone());
+                frames.push(frame);
             }
         }
-        if frames.is_empty() && log.closed {
-            return Err(CursorEnd::Closed);
-        }
-        Ok((frames, position))
+        (frames, position)
+    }
+}
+
+/// What the last reader was given; the next one is mostly at the same place.
+#[derive(Debug)]
+pub(super) struct Joined {
+    from: u64,
+    to: u64,
+    /// Where the log ended then; a batch that reached it is out of date once the log has grown.
+    end: u64,
+    include: Include,
+    bytes: Bytes,
+}
+
+impl Joined {
+    fn serves(&self, position: u64, include: Include, end: u64) -> bool {
+        self.from == position && self.include == include && (self.to < self.end || self.end == end)
     }
 }
 
@@ -151,7 +202,7 @@ impl Drop for Cursor {
 }
 
 /// One frame is shared with the ring; several are copied into one buffer, which saves system calls.
-fn join(frames: &[Frame]) -> Bytes {
+fn join(frames: &[&Frame]) -> Bytes {
     if let [frame] = frames {
         return frame.bytes.clone();
     }

@@ -9,6 +9,7 @@ use wolli_protocol::ids::{EntryId, FrameId, SessionId};
 use wolli_protocol::message::Message;
 use wolli_protocol::state::{InFlight, Queues, SessionState, Waiting};
 
+use super::attach::Joined;
 use super::frame::{Audience, Body, Frame, Include};
 use super::live::{Live, lock};
 use crate::limits::{RING_BYTES, RING_FRAMES, RING_SPARE_BYTES};
@@ -38,6 +39,7 @@ pub(super) struct Log {
     /// The newest entry whose end was published.
     pub(super) leaf: Option<EntryId>,
     pub(super) closed: bool,
+    pub(super) joined: Option<Joined>,
 }
 
 impl Log {
@@ -162,6 +164,7 @@ impl Hub {
             queues: Queues::default(),
             leaf: None,
             closed: false,
+            joined: None,
         };
         Self { session_id, log: Mutex::new(log), head: watch::Sender::new(0), readers: watch::Sender::new(0) }
     }
@@ -196,6 +199,13 @@ impl Hub {
 
     /// Like [`Hub::publish`], and changes the state in the same step, before the event's own effect.
     pub fn publish_changing(&self, event: &SessionEvent, change: impl FnOnce(&mut SessionState)) {
+        self.record(event, change);
+        self.announce();
+    }
+
+    /// Numbers and records an event that readers are told of with the next [`Hub::announce`]. Waking them once for
+    /// several events that came together saves them most of their work.
+    pub fn record(&self, event: &SessionEvent, change: impl FnOnce(&mut SessionState)) {
         let mut log = self.lock();
         change(&mut log.state);
         let body = log.fold(event);
@@ -222,9 +232,12 @@ impl Hub {
             }
         };
         log.push(Frame::encode(event, audience, body));
-        let end = log.end_position();
-        drop(log);
-        self.head.send_replace(end);
+    }
+
+    /// Wakes the readers if something was recorded since the last time.
+    pub fn announce(&self) {
+        let end = self.lock().end_position();
+        self.head.send_if_modified(|head| std::mem::replace(head, end) != end);
     }
 
     /// Changes what the session is, without an event.
@@ -282,6 +295,7 @@ impl Hub {
         while !log.frames.is_empty() {
             log.drop_oldest();
         }
+        log.joined = None;
     }
 
     /// Ends every reader's stream; nothing is published afterwards.

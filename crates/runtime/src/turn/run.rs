@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use wolli_models::event::{ModelEvent, RetryNotice};
@@ -20,6 +21,9 @@ use crate::hub::Hub;
 use crate::runtime::Services;
 use crate::session::{Durability, Journal, NewEntry, QueuedMessage, RunRequest, StoreError, TurnSettings, to_model_messages};
 use crate::tools::ToolSet;
+
+/// Events that readers are told of together at most; more would make the first of them wait for too long.
+const EVENTS_TOGETHER: usize = 64;
 
 /// What a run works with.
 pub(crate) struct RunContext {
@@ -162,8 +166,26 @@ impl Run {
         let mut started = false;
         let mut waiting = false;
         let mut stream = self.context.services.client.stream(request, self.context.token.clone());
+        let mut together = 0;
         let answer = loop {
-            let Some(event) = stream.next().await else {
+            // What one read of the provider brought is told to the readers together.
+            let event = match stream.next().now_or_never() {
+                Some(event) if together < EVENTS_TOGETHER => event,
+                ready => {
+                    self.context.hub.announce();
+                    together = 0;
+                    match ready {
+                        // A provider that is always ready must not keep the readers from running.
+                        Some(event) => {
+                            tokio::task::yield_now().await;
+                            event
+                        }
+                        None => stream.next().await,
+                    }
+                }
+            };
+            together += 1;
+            let Some(event) = event else {
                 return Err(Failure("the model's stream ended without an answer".into()));
             };
             if waiting && !matches!(event, ModelEvent::Retry(_)) {
@@ -176,7 +198,7 @@ impl Run {
                     self.publish(&SessionEvent::MessageStart { message: Message::Assistant(message), entry_id: Some(entry_id.clone()) });
                 }
                 ModelEvent::Step(step) => {
-                    self.publish(&SessionEvent::MessageUpdate { assistant_message_event: step, message: None });
+                    self.context.hub.record(&SessionEvent::MessageUpdate { assistant_message_event: step, message: None }, |_| {});
                 }
                 ModelEvent::Retry(notice) => {
                     waiting = true;
