@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use wolli_testkit::http::{Client, Connection};
+use wolli_testkit::http::{Client, Connection, EventStream};
 use wolli_testkit::provider::{Answer, Gate, Kind, RecordedRequest};
 
 use crate::support::{Dice, World, count, text_of, texts_of};
@@ -268,4 +268,102 @@ async fn sessions_do_not_hear_each_other() {
     for id in ids {
         assert_eq!(seen[&id], (0..5).map(|round| format!("{id} {round}")).collect::<Vec<_>>());
     }
+}
+
+#[tokio::test]
+async fn a_flood_of_messages_is_refused_beyond_the_bound_and_run_below_it() {
+    let world = World::scripted(Kind::OpenAi).await;
+    world.provider.respond_with(reply);
+    let gate = Gate::new();
+    world.provider.reply(Answer::says("to go").hold_before(2, &gate));
+    world.prompt("go").await;
+    gate.reached().await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..150 {
+        let command = json!({"type": "follow_up", "message": format!("n{number}")});
+        tasks.spawn(post(world.client(), world.session.clone(), command, 0));
+    }
+    let mut accepted = vec!["go".to_owned()];
+    while let Some(text) = tasks.join_next().await {
+        accepted.extend(text.unwrap());
+    }
+    assert!((2..=65).contains(&accepted.len()), "{} were accepted", accepted.len());
+    assert_eq!(world.state().await["pendingMessageCount"], accepted.len() - 1);
+    gate.open();
+    settled(&world).await;
+    check_once(&world, &accepted, 0).await;
+}
+
+#[tokio::test]
+async fn aborts_at_once_are_all_answered_and_later_prompts_run() {
+    let world = World::scripted(Kind::Anthropic).await;
+    for round in 0..count(10, 100) {
+        let gate = Gate::new();
+        world.provider.reply(Answer::says("one two three").hold_before(4, &gate));
+        world.prompt("go").await;
+        if round % 2 == 0 {
+            gate.reached().await;
+        }
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..5 {
+            let (client, session) = (world.client(), world.session.clone());
+            tasks.spawn(async move { client.succeed(&session, &json!({"type": "abort"})).await.unwrap() });
+        }
+        while let Some(answer) = tasks.join_next().await {
+            assert_eq!(answer.unwrap(), json!({"clearedSteer": [], "clearedFollowUp": []}));
+        }
+        assert_eq!(world.state().await["isStreaming"], false, "round {round}");
+        gate.open();
+        world.provider.respond_with(reply);
+        // An abort that came before the request was sent leaves its reply unused.
+        if world.provider.unused_replies() > 0 {
+            world.prompt("what is left").await;
+            world.idle().await;
+        }
+        let text = format!("after {round}");
+        world.prompt(&text).await;
+        world.idle().await;
+        // What came before it had no answer, and is sent together with it.
+        let said = text_of(world.messages().await.last().unwrap());
+        assert!(said.starts_with("to ") && said.ends_with(&text), "round {round}: {said}");
+    }
+    let answer = world.succeed(json!({"type": "abort"})).await;
+    assert_eq!(answer, json!({"clearedSteer": [], "clearedFollowUp": []}));
+}
+
+/// The next frame of the control stream.
+async fn lifecycle(control: &mut EventStream) -> (String, String) {
+    let frame = control.next_json().await.unwrap();
+    let id = frame["sessionId"].as_str().or(frame["session"]["sessionId"].as_str()).unwrap();
+    (frame["type"].as_str().unwrap().to_owned(), id.to_owned())
+}
+
+#[tokio::test]
+async fn sessions_come_and_go_with_their_readers_but_not_in_a_turn() {
+    let mut world = World::scripted(Kind::Anthropic).await;
+    world.restart().await;
+    let mut control = world.client().events("/events", &[]).await.unwrap();
+    assert_eq!(control.next_json().await.unwrap()["sessions"][0]["live"], false);
+    let (added, removed) = (("session_added".to_owned(), world.session.clone()), ("session_removed".to_owned(), world.session.clone()));
+    for _ in 0..3 {
+        let one = world.reader("").await;
+        assert_eq!(lifecycle(&mut control).await, added);
+        let two = world.reader("").await;
+        drop(one);
+        assert_eq!(world.agent_state().await["sessions"][0]["live"], true);
+        drop(two);
+        assert_eq!(lifecycle(&mut control).await, removed);
+    }
+    let gate = Gate::new();
+    world.provider.reply(Answer::says("Done.").hold_before(3, &gate));
+    let reader = world.reader("").await;
+    assert_eq!(lifecycle(&mut control).await, added);
+    world.prompt("go").await;
+    gate.reached().await;
+    drop(reader);
+    assert_eq!(world.agent_state().await["sessions"][0]["isStreaming"], true);
+    gate.open();
+    // Only now it may go.
+    assert_eq!(lifecycle(&mut control).await, removed);
+    assert_eq!(text_of(world.messages().await.last().unwrap()), "Done.");
 }
