@@ -67,9 +67,11 @@ impl Services {
         })
     }
 
-    /// A session left memory.
+    /// A session left memory. At the end of everything nobody is told: clients see their streams end.
     pub(crate) fn session_left(&self, id: &SessionId) {
         self.hubs.session_left(id);
-        self.control.announce(&ControlEvent::SessionRemoved { session_id: id.clone() });
+        if !self.token.is_cancelled() {
+            self.control.announce(&ControlEvent::SessionRemoved { session_id: id.clone() });
+        }
     }
 }
