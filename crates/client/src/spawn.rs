@@ -66,7 +66,13 @@ pub(crate) async fn start(transport: &Transport, program: &DaemonProgram, enviro
     let mut running = true;
     loop {
         match transport.health().await {
-            Ok(health) => return Ok(health),
+            Ok(health) => {
+                // Another one answers after all. Ours would wait for its end and then take its place, wanted by nobody.
+                if running && child.id() != Some(health.pid) {
+                    withdraw(&child);
+                }
+                return Ok(health);
+            }
             Err(error) if error.is_final() => return Err(error),
             Err(_) => {}
         }
@@ -125,6 +131,14 @@ fn spawn(program: &DaemonProgram, environment: &Environment, home: &AgentHome, o
     // A group of its own: the terminal's signals to this program are not meant for it.
     command.process_group(0).kill_on_drop(false);
     command.spawn()
+}
+
+/// Asks a daemon that was started for nothing to end; one that has ended is as good.
+fn withdraw(child: &Child) {
+    let pid = child.id().and_then(|id| rustix::process::Pid::from_raw(i32::try_from(id).ok()?));
+    if let Some(pid) = pid {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    }
 }
 
 fn ended(status: ExitStatus, output: &std::path::Path) -> String {

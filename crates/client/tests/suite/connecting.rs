@@ -152,7 +152,9 @@ async fn connect_starts_the_daemon_and_waits_for_it() {
             assert!(started.elapsed() < wolli_testkit::DEADLINE);
             tokio::time::sleep(wolli_testkit::POLL_INTERVAL).await;
         }
-        place.daemon().await
+        let shared = shared("scribe", &place.file.token);
+        shared.state().pid = std::fs::read_to_string(place.file.home.join("pid")).unwrap().trim().parse().unwrap();
+        FakeDaemon::listen(place.file.address(), shared).await
     };
     let both = [agent.clone(), agent.clone()];
     let (one, two, _daemon) = tokio::join!(both[0].connect(), both[1].connect(), daemon);
@@ -164,6 +166,28 @@ async fn connect_starts_the_daemon_and_waits_for_it() {
     drop(agent);
     let pid = std::fs::read_to_string(place.file.home.join("pid")).unwrap();
     assert!(std::process::Command::new("kill").arg(pid.trim()).status().unwrap().success());
+}
+
+#[tokio::test]
+async fn a_daemon_that_was_started_for_nothing_is_ended() {
+    let place = Place::new(Some("trap 'echo ended > ended; exit 0' TERM; echo $$ > pid; while :; do sleep 0.05; done"));
+    let agent = place.agent();
+    let (pid, ended) = (place.file.home.join("pid"), place.file.home.join("ended"));
+    let wait_for = async |file: &std::path::Path| {
+        let started = std::time::Instant::now();
+        while std::fs::read_to_string(file).unwrap_or_default().is_empty() {
+            assert!(started.elapsed() < wolli_testkit::DEADLINE, "no {}", file.display());
+            tokio::time::sleep(wolli_testkit::POLL_INTERVAL).await;
+        }
+    };
+    // Another one, whose process is not the one that was started here, answers in the end.
+    let other = async {
+        wait_for(&pid).await;
+        place.daemon().await
+    };
+    let (connected, _daemon) = tokio::join!(agent.connect(), other);
+    connected.unwrap();
+    wait_for(&ended).await;
 }
 
 #[tokio::test]

@@ -33,6 +33,8 @@ pub(crate) struct Seen {
 pub(crate) struct State {
     pub(crate) token: String,
     pub(crate) name: String,
+    /// The process that `/health` names.
+    pub(crate) pid: u32,
     /// The answer of `/health` has no proof, as that of wolli 0.0.2.
     pub(crate) without_proof: bool,
     /// Another token under which it proves itself.
@@ -199,6 +201,7 @@ pub(crate) fn shared(name: &str, token: &str) -> Shared {
     let state = State {
         token: token.into(),
         name: name.into(),
+        pid: 1,
         without_proof: false,
         proof_token: None,
         old: false,
@@ -247,7 +250,7 @@ async fn respond(connection: &mut Connection, seen: &Seen, shared: &Shared) -> b
     if path == "/health" {
         let answer = {
             let state = shared.state();
-            let mut answer = json!({"status": "ok", "agent": state.name, "pid": 1, "startedAt": "t"});
+            let mut answer = json!({"status": "ok", "agent": state.name, "pid": state.pid, "startedAt": "t"});
             if let Some(nonce) = query("nonce").filter(|_| !state.without_proof) {
                 answer["proof"] = json!(proof(state.proof_token.as_ref().unwrap_or(&state.token), &nonce));
             }
