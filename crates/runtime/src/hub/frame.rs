@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex};
 use bytes::{Bytes, BytesMut};
 use wolli_protocol::event::SessionEvent;
 use wolli_protocol::ids::{EntryId, FrameId};
-use wolli_protocol::reduce::StreamingMessage;
 use wolli_protocol::sse;
 
-use super::live::LiveTool;
+use super::live::{LiveMessage, LiveTool};
 
 /// The projection of the log that a reader asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,7 +94,7 @@ pub(super) enum Audience {
 pub(super) enum Body {
     /// The same bytes in both views.
     Plain,
-    Update(Arc<Mutex<StreamingMessage>>),
+    Update(Arc<Mutex<LiveMessage>>),
     ToolUpdate(Arc<Mutex<LiveTool>>),
     TurnEnd {
         message: EntryId,

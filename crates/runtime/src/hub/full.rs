@@ -3,7 +3,7 @@
 //! Updates show the whole as it stands when the frame is built, which may be ahead of the frame's own delta but
 //! never behind it. Deltas of one block that wait together become one frame with the last number.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bytes::{Bytes, BytesMut};
 use wolli_protocol::event::{AssistantMessageEvent, MessageOrReference, SessionEvent};
@@ -11,7 +11,7 @@ use wolli_protocol::ids::EntryId;
 use wolli_protocol::message::Message;
 
 use super::frame::{Body, Frame, encode, encode_text};
-use super::live::lock;
+use super::live::{LiveMessage, lock};
 use crate::session::MessageSource;
 
 /// Bytes of `frames` in view `full`. Reads the session file for the messages that `turn_end` and `agent_end` name.
@@ -26,8 +26,11 @@ pub(super) async fn render(frames: &[Frame], messages: &MessageSource) -> Bytes 
             }
             Body::Update(message) => {
                 let run = rest.iter().take_while(|other| matches!(&other.body, Body::Update(same) if Arc::ptr_eq(same, message))).count();
-                let snapshot = Message::Assistant(lock(message).message());
-                render_updates(&rest[..run], &snapshot, &mut out);
+                match snapshot(message, messages).await {
+                    Some(snapshot) => render_updates(&rest[..run], &snapshot, &mut out),
+                    // Without the whole there is still what is new.
+                    None => rest[..run].iter().for_each(|frame| out.extend_from_slice(&frame.bytes)),
+                }
                 run
             }
             Body::ToolUpdate(tool) => {
@@ -61,6 +64,15 @@ pub(super) async fn render(frames: &[Frame], messages: &MessageSource) -> Bytes 
         rest = &rest[used..];
     }
     out.freeze()
+}
+
+/// The whole message so far, or as it was stored.
+async fn snapshot(message: &Mutex<LiveMessage>, messages: &MessageSource) -> Option<Message> {
+    let stored = match &*lock(message) {
+        LiveMessage::Growing(message) => return Some(Message::Assistant(message.message())),
+        LiveMessage::Stored(entry_id) => entry_id.clone(),
+    };
+    messages.read(vec![stored]).await.pop().flatten()
 }
 
 /// The messages of entries; one that cannot be read stays a reference, which says at least which it was.

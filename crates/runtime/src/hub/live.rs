@@ -13,6 +13,23 @@ use wolli_protocol::output_tail::OutputTail;
 use wolli_protocol::reduce::StreamingMessage;
 use wolli_protocol::state::{InFlight, RunningTool};
 
+/// An answer that frames in the ring speak of.
+#[derive(Debug)]
+pub(super) enum LiveMessage {
+    Growing(Box<StreamingMessage>),
+    /// It is in the session file under this id; its text is not kept here a second time.
+    Stored(EntryId),
+}
+
+impl LiveMessage {
+    fn growing(&mut self) -> Option<&mut StreamingMessage> {
+        match self {
+            Self::Growing(message) => Some(message),
+            Self::Stored(_) => None,
+        }
+    }
+}
+
 /// A tool while it runs.
 #[derive(Debug)]
 pub(super) struct LiveTool {
@@ -35,7 +52,7 @@ impl LiveTool {
 /// The growing message, if one grows, and the tools that run.
 #[derive(Debug, Default)]
 pub(super) struct Live {
-    message: Option<Arc<Mutex<StreamingMessage>>>,
+    message: Option<Arc<Mutex<LiveMessage>>>,
     tools: Vec<Arc<Mutex<LiveTool>>>,
 }
 
@@ -46,17 +63,21 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Live {
     pub(super) fn begin_message(&mut self, entry_id: EntryId, message: &AssistantMessage) {
-        self.message = Some(Arc::new(Mutex::new(StreamingMessage::begin(Some(entry_id), message))));
+        let message = StreamingMessage::begin(Some(entry_id), message);
+        self.message = Some(Arc::new(Mutex::new(LiveMessage::Growing(Box::new(message)))));
     }
 
-    pub(super) fn update_message(&mut self, event: &AssistantMessageEvent) -> Option<Arc<Mutex<StreamingMessage>>> {
+    pub(super) fn update_message(&mut self, event: &AssistantMessageEvent) -> Option<Arc<Mutex<LiveMessage>>> {
         let message = self.message.clone()?;
-        lock(&message).apply(event, None);
+        lock(&message).growing()?.apply(event, None);
         Some(message)
     }
 
-    pub(super) fn end_message(&mut self) {
-        self.message = None;
+    /// `stored` is the entry that holds the message now, if it could be written.
+    pub(super) fn end_message(&mut self, stored: Option<&EntryId>) {
+        if let (Some(message), Some(entry_id)) = (self.message.take(), stored) {
+            *lock(&message) = LiveMessage::Stored(entry_id.clone());
+        }
     }
 
     pub(super) fn begin_tool(&mut self, tool_call_id: String, tool_name: String, args: Value) {
@@ -83,12 +104,13 @@ impl Live {
             return None;
         }
         let mut in_flight = InFlight::default();
-        if let Some(message) = &self.message {
-            let message = lock(message);
+        let mut message = self.message.as_ref().map(|message| lock(message));
+        if let Some(message) = message.as_mut().and_then(|message| message.growing()) {
             in_flight.entry_id.clone_from(&message.entry_id);
             in_flight.message = Some(message.message());
             in_flight.argument_texts = message.argument_texts();
         }
+        drop(message);
         for tool in &self.tools {
             let tool = lock(tool);
             in_flight.tools.push(RunningTool {

@@ -88,7 +88,7 @@ impl Log {
             }
             SessionEvent::MessageEnd { message, entry_id } => {
                 if matches!(message, Message::Assistant(_)) {
-                    self.live.end_message();
+                    self.live.end_message(entry_id.as_ref());
                 }
                 // One without an entry could not be stored; it is told, and gone.
                 if entry_id.is_some() {
@@ -287,6 +287,16 @@ impl Hub {
     #[must_use]
     pub fn ring_bytes(&self) -> usize {
         self.lock().bytes
+    }
+
+    /// Keeps no more frames than a ring always keeps; for a session that left memory.
+    pub fn shrink_ring(&self) {
+        let mut log = self.lock();
+        while log.numbered > RING_FRAMES {
+            log.drop_oldest();
+        }
+        log.frames.shrink_to_fit();
+        log.joined = None;
     }
 
     /// Forgets the frames, keeps the numbers. Readers that were behind have to start from a new `hello`.

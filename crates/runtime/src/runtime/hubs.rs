@@ -47,6 +47,9 @@ impl Hubs {
     /// The session left memory: its ring now counts against the budget of all such rings.
     pub(super) fn session_left(&self, id: &SessionId) {
         self.with(|kept| {
+            if let Some(hub) = kept.by_session.get(id) {
+                hub.shrink_ring();
+            }
             kept.evicted.push_back(id.clone());
             let mut bytes: usize = kept.evicted.iter().filter_map(|id| kept.by_session.get(id)).map(|hub| hub.ring_bytes()).sum();
             while bytes > EVICTED_RINGS_BYTES {
