@@ -16,9 +16,10 @@ use tokio::net::unix::pipe;
 use tokio::process::Child;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::ledger::{Entry, Ledger};
+use crate::ledger::Ledger;
 use crate::process_table::{self, ProcessIdentity, family, holders_of_pipe, snapshot, to_pid};
 use crate::program::{Exit, Program, SpawnError};
+use crate::record::Record;
 use crate::spawner::{self, Started};
 
 /// How often the process table is read while processes are being ended: the system does not tell about processes that are not our children.
@@ -52,7 +53,7 @@ pub struct ProcessGuard {
     stdout: Option<pipe::Receiver>,
     stderr: Option<pipe::Receiver>,
     /// Removes the record when the guard goes.
-    _entry: Option<Entry>,
+    _record: Option<Record>,
 }
 
 impl ProcessGuard {
@@ -66,19 +67,15 @@ impl ProcessGuard {
     pub async fn spawn(program: Program, ledger: Option<&Ledger>) -> Result<Self, SpawnError> {
         let name = program.name();
         let ledger = ledger.cloned();
-        spawner::spawn(program, move |started| Self::new(name, started, ledger)).await
+        spawner::spawn(program, ledger, move |started| Self::new(name, started)).await
     }
 
-    fn new(program: String, started: Started, ledger: Option<Ledger>) -> Self {
-        let Started { child, pid, start_time, stdin, stdout, stderr } = started;
+    fn new(program: String, started: Started) -> Self {
+        let Started { child, pid, start_time, record, stdin, stdout, stderr } = started;
         let identity = ProcessIdentity { pid, start_time };
-        let entry = ledger.and_then(|ledger| match ledger.record(identity) {
-            Ok(entry) => Some(entry),
-            Err(error) => {
-                tracing::warn!(%program, pid, %error, "program not recorded");
-                None
-            }
-        });
+        if let Some(Err(error)) = record.as_ref().map(|record| record.complete(identity)) {
+            tracing::warn!(%program, pid, %error, "program not recorded");
+        }
         let output_pipes = [&stdout, &stderr].into_iter().flatten().filter_map(inode).collect();
         Self {
             program,
@@ -91,7 +88,7 @@ impl ProcessGuard {
             stdin,
             stdout,
             stderr,
-            _entry: entry,
+            _record: record,
         }
     }
 

@@ -4,16 +4,17 @@
 //! table shows it in the session, the group or the descent of exactly that leader.
 //! Whoever sweeps has to hold the lock of the owner, so that no living owner's programs are ended.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
 use crate::process_table::{ProcessIdentity, family, snapshot};
+use crate::record::Record;
 
 /// How long one leftover family may take to die of SIGKILL.
 const SWEEP_LIMIT: Duration = Duration::from_secs(2);
@@ -21,24 +22,17 @@ const SWEEP_LIMIT: Duration = Duration::from_secs(2);
 /// Between two looks at the table while sweeping.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// File names are `<pid>.process`.
+/// File names are `<number of this process>-<count>.process`.
 const EXTENSION: &str = "process";
+
+/// Records that this process has made.
+static STARTED: AtomicU64 = AtomicU64::new(0);
 
 /// A folder of records.
 #[derive(Debug, Clone)]
 pub struct Ledger {
     folder: Arc<Path>,
     boot: Arc<str>,
-}
-
-/// One record; dropping it removes the file.
-#[derive(Debug)]
-pub(crate) struct Entry(PathBuf);
-
-impl Drop for Entry {
-    fn drop(&mut self) {
-        let _gone = std::fs::remove_file(&self.0);
-    }
 }
 
 impl Ledger {
@@ -52,14 +46,11 @@ impl Ledger {
         Ok(Self { folder: folder.into(), boot: boot.trim().into() })
     }
 
-    pub(crate) fn record(&self, process: ProcessIdentity) -> io::Result<Entry> {
-        let path = self.folder.join(format!("{}.{EXTENSION}", process.pid));
-        // A file of that name is of an earlier owner of the number.
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path)?;
-        let entry = Entry(path);
-        let start = process.start_time.unwrap_or_default();
-        writeln!(file, "{} {start} {}", process.pid, self.boot)?;
-        Ok(entry)
+    /// A record for a program that is about to start. Blocking.
+    pub(crate) fn prepare(&self) -> io::Result<Record> {
+        // Of all processes that live now only this one has this number.
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        Record::create(self.folder.join(format!("{}-{number}.{EXTENSION}", std::process::id())), Arc::clone(&self.boot))
     }
 
     /// Ends what the records name and removes them; gives the processes it ended. Blocking, for two seconds each at worst.

@@ -17,6 +17,7 @@ pub mod guard;
 pub mod ledger;
 pub mod process_table;
 pub mod program;
+mod record;
 pub mod run;
 pub mod shield;
 mod spawner;

@@ -16,8 +16,10 @@ use tokio::process::Child;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::ledger::Ledger;
 use crate::process_table;
 use crate::program::{Output, Program, SpawnError, Stdin};
+use crate::record::{ForChild, Record};
 
 /// Waiting starts. Filled by callers of [`spawn`], drained by the thread; a caller waits for room.
 const QUEUE: usize = 64;
@@ -28,6 +30,8 @@ pub(crate) struct Started {
     pub(crate) child: Child,
     pub(crate) pid: u32,
     pub(crate) start_time: Option<u64>,
+    /// Absent without a ledger, or if it refused.
+    pub(crate) record: Option<Record>,
     pub(crate) stdin: Option<pipe::Sender>,
     pub(crate) stdout: Option<pipe::Receiver>,
     pub(crate) stderr: Option<pipe::Receiver>,
@@ -57,7 +61,7 @@ fn queue() -> io::Result<&'static mpsc::Sender<Job>> {
 /// Starts `program` on the spawner thread and gives what `wrap` makes of it.
 ///
 /// Cancel-safe: `wrap` runs on the thread, so a program whose caller went away is dropped as a wrapped (guarded) one.
-pub(crate) async fn spawn<T, F>(program: Program, wrap: F) -> Result<T, SpawnError>
+pub(crate) async fn spawn<T, F>(program: Program, ledger: Option<Ledger>, wrap: F) -> Result<T, SpawnError>
 where
     T: Send + 'static,
     F: FnOnce(Started) -> T + Send + 'static,
@@ -68,14 +72,14 @@ where
     let (reply, answer) = oneshot::channel();
     let job: Job = Box::new(move || {
         let _entered = runtime.enter();
-        let _unheard = reply.send(start(&program).map(wrap));
+        let _unheard = reply.send(start(&program, ledger.as_ref()).map(wrap));
     });
     let closed = || io::Error::other("the spawner thread is gone");
     queue().map_err(gone)?.send(job).await.map_err(|_| gone(closed()))?;
     answer.await.map_err(|_| gone(closed()))?
 }
 
-fn start(program: &Program) -> Result<Started, SpawnError> {
+fn start(program: &Program, ledger: Option<&Ledger>) -> Result<Started, SpawnError> {
     let name = || program.name();
     // The standard library reports a missing directory as if the program were missing.
     let in_directory = |source| SpawnError::Directory { program: name(), directory: program.directory.clone(), source };
@@ -86,7 +90,14 @@ fn start(program: &Program) -> Result<Started, SpawnError> {
     let mut command = Command::new(&program.program);
     command.args(&program.arguments).env_clear().envs(&program.environment).current_dir(&program.directory);
     let pipes = connect(&mut command, program).map_err(|source| SpawnError::Pipe { program: name(), source })?;
-    prepare_child(&mut command);
+    let record = ledger.and_then(|ledger| match ledger.prepare() {
+        Ok(record) => Some(record),
+        Err(error) => {
+            tracing::warn!(program = %name(), %error, "program not recorded");
+            None
+        }
+    });
+    prepare_child(&mut command, record.as_ref().and_then(|record| record.for_child().ok()));
 
     let mut command = tokio::process::Command::from(command);
     // Only the leader, and only if nobody else does: the guard ends the whole group.
@@ -97,7 +108,7 @@ fn start(program: &Program) -> Result<Started, SpawnError> {
     // Always there before the first wait.
     let pid = child.id().unwrap_or_default();
     let (stdin, stdout, stderr) = pipes;
-    Ok(Started { pid, start_time: process_table::start_time(pid), child, stdin, stdout, stderr })
+    Ok(Started { pid, start_time: process_table::start_time(pid), record, child, stdin, stdout, stderr })
 }
 
 type Pipes = (Option<pipe::Sender>, Option<pipe::Receiver>, Option<pipe::Receiver>);
@@ -136,9 +147,9 @@ fn connect(command: &mut Command, program: &Program) -> io::Result<Pipes> {
     Ok((stdin, stdout, stderr))
 }
 
-/// Gives the child its own session (and with it a group), and on Linux SIGKILL at the death of this process.
+/// Gives the child its own session (and with it a group), on Linux SIGKILL at the death of this process, and its record.
 #[expect(unsafe_code, reason = "the hook between fork and exec has no safe form")]
-fn prepare_child(command: &mut Command) {
+fn prepare_child(command: &mut Command, record: Option<ForChild>) {
     #[cfg(target_os = "linux")]
     let parent = rustix::process::getpid();
     let hook = move || {
@@ -151,10 +162,14 @@ fn prepare_child(command: &mut Command) {
                 return Err(rustix::io::Errno::SRCH.into());
             }
         }
+        // From here on it dies with this process by itself; what it starts later is found by the record.
+        if let Some(record) = &record {
+            record.write_own();
+        }
         Ok(())
     };
-    // SAFETY: the hook runs in the forked child, where only async-signal-safe operations are allowed. It makes three system calls
-    // (setsid, prctl, getppid), converts errno values to `io::Error` without allocating, takes no lock and touches no memory
+    // SAFETY: the hook runs in the forked child, where only async-signal-safe operations are allowed. It makes system calls
+    // (setsid, prctl, getppid; open, read, close and write for the record), converts errno values to `io::Error` without allocating, takes no lock and touches no memory
     // but its own stack. `crate::guard::tests` starts real programs through it.
     unsafe {
         command.pre_exec(hook);
@@ -168,10 +183,10 @@ mod tests {
     #[tokio::test]
     async fn a_panic_does_not_end_the_thread() {
         let program = || Program::new("/bin/sleep", "/").arguments(["300"]);
-        let first = spawn(program(), |started| started).await.unwrap();
-        let failed = spawn(program(), |_| -> u32 { panic!("oops") }).await.unwrap_err();
+        let first = spawn(program(), None, |started| started).await.unwrap();
+        let failed = spawn(program(), None, |_| -> u32 { panic!("oops") }).await.unwrap_err();
         assert!(failed.to_string().starts_with("cannot connect to program /bin/sleep: "), "{failed}");
-        let second = spawn(program(), |started| started).await.unwrap();
+        let second = spawn(program(), None, |started| started).await.unwrap();
         for mut started in [first, second] {
             assert!(started.child.try_wait().unwrap().is_none());
             started.child.kill().await.unwrap();
