@@ -174,3 +174,24 @@ async fn check(world: &World, all: &Promised, round: usize) {
         assert_eq!(&found[0]["message"], message, "round {round}");
     }
 }
+
+#[tokio::test]
+async fn a_tool_that_has_only_just_started_does_not_survive_kill_9() {
+    let mut world = World::scripted(Kind::Anthropic).await;
+    let mut dice = Dice::new(7);
+    let marker = format!("42{}.7", std::process::id());
+    let command = format!("sleep {marker} & sleep {marker} & sleep {marker}");
+    world.provider.respond_with(move |_| Answer::new().tool_call("c1", "bash", &json!({"command": command})));
+    for round in 0..count(20, 500) {
+        let mut reader = world.reader("").await;
+        world.prompt(&format!("prompt {round}")).await;
+        reader.until_type("tool_execution_start").await;
+        for _ in 0..dice.range(0, 400) {
+            tokio::task::yield_now().await;
+        }
+        world.daemon.kill().unwrap();
+        world.start().await;
+        let ended = eventually("the end of the tools", Duration::from_secs(5), || running_with(&marker).is_empty().then_some(())).await;
+        assert!(ended.is_ok(), "round {round}: {:?} survived", running_with(&marker));
+    }
+}
