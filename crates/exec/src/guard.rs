@@ -8,7 +8,6 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::AsFd;
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -76,7 +75,7 @@ impl ProcessGuard {
         if let Some(Err(error)) = record.as_ref().map(|record| record.complete(identity)) {
             tracing::warn!(%program, pid, %error, "program not recorded");
         }
-        let output_pipes = [&stdout, &stderr].into_iter().flatten().filter_map(inode).collect();
+        let output_pipes = [&stdout, &stderr].into_iter().flatten().filter_map(process_table::inode).collect();
         Self {
             program,
             identity,
@@ -256,10 +255,6 @@ fn find(leader: ProcessIdentity, known: &BTreeSet<ProcessIdentity>, pipes: &[u64
     let holders = pipes.iter().flat_map(|pipe| holders_of_pipe(*pipe));
     members.extend(holders.filter(|holder| table.iter().any(|process| process.pid == holder.pid) && !is_child(holder.pid)));
     members.into_iter().collect()
-}
-
-fn inode(pipe: &pipe::Receiver) -> Option<u64> {
-    rustix::fs::fstat(pipe.as_fd()).ok().map(|status| status.st_ino)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What was started, on disk: one small file for each running program, so that a successor can end what a killed daemon left behind.
 //!
-//! A record holds the leader's number, its start time and the boot it belongs to. It is never trusted alone: a process is ended only if the
-//! table shows it in the session, the group or the descent of exactly that leader.
+//! A record holds the leader's number, its start time, the boot it belongs to and the pipes it writes to. It is never trusted alone: a
+//! process is ended only if the table shows it in the session, the group or the descent of exactly that leader, or at one of its pipes.
 //! Whoever sweeps has to hold the lock of the owner, so that no living owner's programs are ended.
 
 use std::io;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::process_table::{ProcessIdentity, family, snapshot};
+use crate::process_table::{ProcessIdentity, family, holders_of_pipe, snapshot};
 use crate::record::Record;
 
 /// How long one leftover family may take to die of SIGKILL.
@@ -46,11 +46,11 @@ impl Ledger {
         Ok(Self { folder: folder.into(), boot: boot.trim().into() })
     }
 
-    /// A record for a program that is about to start. Blocking.
-    pub(crate) fn prepare(&self) -> io::Result<Record> {
+    /// A record for a program that is about to start, and that will write to these pipes. Blocking.
+    pub(crate) fn prepare(&self, pipes: &[u64]) -> io::Result<Record> {
         // Of all processes that live now only this one has this number.
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
-        Record::create(self.folder.join(format!("{}-{number}.{EXTENSION}", std::process::id())), Arc::clone(&self.boot))
+        Record::create(self.folder.join(format!("{}-{number}.{EXTENSION}", std::process::id())), &self.boot, pipes)
     }
 
     /// Ends what the records name and removes them; gives the processes it ended. Blocking, for two seconds each at worst.
@@ -65,8 +65,8 @@ impl Ledger {
                 continue;
             }
             let record = std::fs::read_to_string(&path).unwrap_or_default();
-            if let Some(leader) = self.parse(&record) {
-                ended.extend(end(leader));
+            if let Some((leader, pipes)) = self.parse(&record) {
+                ended.extend(end(leader, &pipes));
             }
             let _gone = std::fs::remove_file(&path);
         }
@@ -74,20 +74,23 @@ impl Ledger {
     }
 
     /// `None` for torn records, and for those of another boot: their numbers mean nothing now.
-    fn parse(&self, record: &str) -> Option<ProcessIdentity> {
+    fn parse(&self, record: &str) -> Option<(ProcessIdentity, Vec<u64>)> {
         let mut words = record.split_ascii_whitespace();
         let pid = words.next()?.parse().ok()?;
         let start: u64 = words.next()?.parse().ok()?;
         let boot = words.next()?;
-        (boot == &*self.boot).then_some(ProcessIdentity { pid, start_time: (start > 0).then_some(start) })
+        let pipes = words.map_while(|word| word.parse().ok()).collect();
+        (boot == &*self.boot).then_some((ProcessIdentity { pid, start_time: (start > 0).then_some(start) }, pipes))
     }
 }
 
-fn end(leader: ProcessIdentity) -> Vec<ProcessIdentity> {
+/// Ends the leader's family, and whoever still holds one of its pipes: nobody but they ever had it.
+fn end(leader: ProcessIdentity, pipes: &[u64]) -> Vec<ProcessIdentity> {
     let deadline = Instant::now() + SWEEP_LIMIT;
     let mut ended = Vec::new();
     loop {
-        let members = family(&snapshot(), leader);
+        let mut members = family(&snapshot(), leader);
+        members.extend(pipes.iter().flat_map(|pipe| holders_of_pipe(*pipe)));
         if members.is_empty() || Instant::now() >= deadline {
             return ended;
         }

@@ -3,6 +3,7 @@
 //! Empty on systems without `/proc`; there only process groups are ended. Zombies count as dead: they hold nothing and do nothing.
 
 use std::collections::BTreeSet;
+use std::os::fd::AsFd;
 
 use rustix::process::{Pid, Signal};
 
@@ -138,6 +139,11 @@ pub(crate) fn family(processes: &[Process], leader: ProcessIdentity) -> Vec<Proc
         .filter(|process| process.alive && process.pid > 1 && process.pid != own && members.contains(&process.pid))
         .map(Process::identity)
         .collect()
+}
+
+/// What identifies a pipe, at either end.
+pub(crate) fn inode(pipe: &impl AsFd) -> Option<u64> {
+    rustix::fs::fstat(pipe.as_fd()).ok().map(|status| status.st_ino)
 }
 
 /// The processes (without this one) that hold a pipe open, given by its inode; blocking.

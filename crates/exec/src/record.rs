@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use crate::process_table::ProcessIdentity;
 
-/// The longest record: two numbers, a boot id of 36 characters, and what stands between.
-const RECORD_BYTES: usize = 128;
+/// The longest record: two numbers, a boot id of 36 characters, two inodes, and what stands between.
+const RECORD_BYTES: usize = 160;
 
 /// More than `/proc/self/stat` ever holds.
 const STAT_BYTES: usize = 1024;
@@ -23,7 +23,8 @@ const STAT_BYTES: usize = 1024;
 pub(crate) struct Record {
     path: PathBuf,
     file: File,
-    boot: Arc<str>,
+    /// What stands behind the process: the boot, and the inodes of the pipes that the program writes to.
+    rest: Arc<str>,
 }
 
 impl Drop for Record {
@@ -34,15 +35,16 @@ impl Drop for Record {
 
 impl Record {
     /// Makes the file, without a word in it yet.
-    pub(crate) fn create(path: PathBuf, boot: Arc<str>) -> io::Result<Self> {
+    pub(crate) fn create(path: PathBuf, boot: &str, pipes: &[u64]) -> io::Result<Self> {
         // A file of that name is of an earlier process of our number.
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path)?;
-        Ok(Self { path, file, boot })
+        let words = std::iter::once(boot.to_owned()).chain(pipes.iter().map(u64::to_string));
+        Ok(Self { path, file, rest: words.collect::<Vec<_>>().join(" ").into() })
     }
 
     /// What the child needs to fill it in.
     pub(crate) fn for_child(&self) -> io::Result<ForChild> {
-        Ok(ForChild { file: self.file.try_clone()?, boot: Arc::clone(&self.boot) })
+        Ok(ForChild { file: self.file.try_clone()?, rest: Arc::clone(&self.rest) })
     }
 
     /// Fills it in for a child that could not, as where there is no `/proc`.
@@ -51,7 +53,7 @@ impl Record {
             return Ok(());
         }
         let start = process.start_time.unwrap_or_default();
-        writeln!(&self.file, "{} {start} {}", process.pid, self.boot)
+        writeln!(&self.file, "{} {start} {}", process.pid, self.rest)
     }
 }
 
@@ -59,7 +61,7 @@ impl Record {
 #[derive(Debug)]
 pub(crate) struct ForChild {
     file: File,
-    boot: Arc<str>,
+    rest: Arc<str>,
 }
 
 impl ForChild {
@@ -73,7 +75,7 @@ impl ForChild {
         let Some((pid, start)) = identity(stat) else { return };
         let mut record = [0; RECORD_BYTES];
         let mut end = 0;
-        for part in [pid, b" ", start, b" ", self.boot.as_bytes(), b"\n"] {
+        for part in [pid, b" ", start, b" ", self.rest.as_bytes(), b"\n"] {
             let Some(room) = record.get_mut(end..end + part.len()) else { return };
             room.copy_from_slice(part);
             end += part.len();
@@ -104,12 +106,12 @@ mod tests {
         let process = ProcessIdentity { pid, start_time: crate::process_table::start_time(pid) };
         let written = |fill: fn(&Record, ProcessIdentity)| {
             let path = folder.path().join("x");
-            let record = Record::create(path.clone(), "the-boot".into()).unwrap();
+            let record = Record::create(path.clone(), "the-boot", &[7, 8]).unwrap();
             fill(&record, process);
             std::fs::read_to_string(&path).unwrap()
         };
         let own = written(|record, _| record.for_child().unwrap().write_own());
-        assert_eq!(own, format!("{pid} {} the-boot\n", process.start_time.unwrap()));
+        assert_eq!(own, format!("{pid} {} the-boot 7 8\n", process.start_time.unwrap()));
         assert_eq!(written(|record, process| record.complete(process).unwrap()), own);
         let both = written(|record, process| {
             record.for_child().unwrap().write_own();

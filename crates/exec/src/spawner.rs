@@ -90,7 +90,7 @@ fn start(program: &Program, ledger: Option<&Ledger>) -> Result<Started, SpawnErr
     let mut command = Command::new(&program.program);
     command.args(&program.arguments).env_clear().envs(&program.environment).current_dir(&program.directory);
     let pipes = connect(&mut command, program).map_err(|source| SpawnError::Pipe { program: name(), source })?;
-    let record = ledger.and_then(|ledger| match ledger.prepare() {
+    let record = ledger.and_then(|ledger| match ledger.prepare(&inodes_of(&pipes)) {
         Ok(record) => Some(record),
         Err(error) => {
             tracing::warn!(program = %name(), %error, "program not recorded");
@@ -109,6 +109,11 @@ fn start(program: &Program, ledger: Option<&Ledger>) -> Result<Started, SpawnErr
     let pid = child.id().unwrap_or_default();
     let (stdin, stdout, stderr) = pipes;
     Ok(Started { pid, start_time: process_table::start_time(pid), record, child, stdin, stdout, stderr })
+}
+
+/// The inodes of the pipes that the program will write to.
+fn inodes_of((_, stdout, stderr): &Pipes) -> Vec<u64> {
+    [stdout, stderr].into_iter().flatten().filter_map(process_table::inode).collect()
 }
 
 type Pipes = (Option<pipe::Sender>, Option<pipe::Receiver>, Option<pipe::Receiver>);

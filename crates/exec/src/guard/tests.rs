@@ -327,6 +327,28 @@ async fn a_successor_ends_what_a_killed_parent_left() {
 }
 
 #[tokio::test]
+#[ignore = "started by a_successor_ends_what_left_its_session"]
+async fn helper_with_a_deserter() {
+    if let Some(folder) = std::env::var_os(HELPER) {
+        // The deserter is nobody's child and has a session of its own; it still writes where the program wrote.
+        let script = "setsid -f sh -c 'echo $$; exec sleep 300'; sleep 300";
+        be_helper(script, Some(Ledger::open(Path::new(&folder)).unwrap())).await;
+    }
+}
+
+#[tokio::test]
+async fn a_successor_ends_what_left_its_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut helper, processes) = start_helper("helper_with_a_deserter", folder.path()).await;
+    let [deserter] = processes[..] else { panic!("{processes:?}") };
+    helper.kill().await.unwrap();
+    assert!(deserter.is_alive());
+    let ended = Ledger::open(folder.path()).unwrap().sweep().unwrap();
+    assert!(ended.contains(&deserter), "{ended:?}");
+    assert!(!deserter.is_alive());
+}
+
+#[tokio::test]
 async fn a_sweep_touches_no_stranger() {
     let folder = tempfile::tempdir().unwrap();
     let ledger = Ledger::open(folder.path()).unwrap();
