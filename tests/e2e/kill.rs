@@ -195,3 +195,23 @@ async fn a_tool_that_has_only_just_started_does_not_survive_kill_9() {
         assert!(ended.is_ok(), "round {round}: {:?} survived", running_with(&marker));
     }
 }
+
+#[tokio::test]
+async fn a_program_that_left_its_session_does_not_survive_kill_9() {
+    let mut world = World::scripted(Kind::Anthropic).await;
+    let marker = format!("43{}.8", std::process::id());
+    let command = format!("setsid -f sleep {marker}; echo started; sleep {marker}");
+    world.provider.respond_with(move |_| Answer::new().tool_call("c1", "bash", &json!({"command": command})));
+    let mut reader = world.reader("").await;
+    world.prompt("go").await;
+    reader.until(|frame| frame["appended"].as_str().is_some_and(|text| text.contains("started"))).await.unwrap();
+    world.daemon.kill().unwrap();
+    world.start().await;
+    let ended = eventually("its end", Duration::from_secs(5), || running_with(&marker).is_empty().then_some(())).await;
+    let left = running_with(&marker);
+    for pid in &left {
+        // Nothing stays behind even when this test fails.
+        let _ = std::process::Command::new("kill").env_clear().env("PATH", "/usr/bin:/bin").args(["-9", &pid.to_string()]).status();
+    }
+    assert!(ended.is_ok(), "{left:?} survived");
+}
