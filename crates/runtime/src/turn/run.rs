@@ -168,8 +168,14 @@ impl Run {
         let mut stream = self.context.services.client.stream(request, self.context.token.clone());
         let mut together = 0;
         let answer = loop {
-            // What one read of the provider brought is told to the readers together.
-            let event = match stream.next().now_or_never() {
+            // What one read of the provider brought is told to the readers together. The connection hands its pieces
+            // over one at a time, so it gets one chance to run before the readers are woken.
+            let mut ready = stream.next().now_or_never();
+            if ready.is_none() && together > 0 {
+                tokio::task::yield_now().await;
+                ready = stream.next().now_or_never();
+            }
+            let event = match ready {
                 Some(event) if together < EVENTS_TOGETHER => event,
                 ready => {
                     self.context.hub.announce();
