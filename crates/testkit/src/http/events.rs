@@ -82,6 +82,8 @@ impl EventStream {
     /// # Errors
     /// See [`next`](Self::next).
     pub async fn next_within(&mut self, limit: Duration) -> Result<Option<Event>> {
+        // Comments come in between for ever, and are no event.
+        let deadline = Instant::now() + limit;
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Ok(Some(event));
@@ -89,7 +91,7 @@ impl EventStream {
             if self.ended {
                 return Ok(None);
             }
-            self.pump(limit).await?;
+            self.pump(deadline.saturating_duration_since(Instant::now())).await?;
         }
     }
 
