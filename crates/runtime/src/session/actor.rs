@@ -187,12 +187,38 @@ pub(crate) fn open_session(parts: SessionParts) -> SessionHandle {
     if resume {
         actor.resume(cut_off);
     }
-    tasks.spawn("session", async move { actor.live(commands, ended).await }.instrument(span));
+    let leaving = Leaving { id: actor.id.clone(), services: Arc::clone(&actor.services), ended };
+    tasks.spawn(
+        "session",
+        async move {
+            // Dropped last, also when the actor panics.
+            let _leaving = leaving;
+            actor.live(commands).await;
+        }
+        .instrument(span),
+    );
     handle
 }
 
+/// Tells everybody that the session is not resident any more, however its task ended.
+struct Leaving {
+    id: SessionId,
+    services: Arc<Services>,
+    ended: CancellationToken,
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!(session = %self.id, "the session's task panicked; the next command opens the session again");
+        }
+        self.services.session_left(&self.id);
+        self.ended.cancel();
+    }
+}
+
 impl Actor {
-    async fn live(mut self, mut commands: mpsc::Receiver<Command>, ended: CancellationToken) {
+    async fn live(mut self, mut commands: mpsc::Receiver<Command>) {
         let mut readers = self.hub.watch_readers();
         let mut linger = Box::pin(tokio::time::sleep(UNATTENDED_LINGER));
         self.attended = *readers.borrow_and_update() > 0;
@@ -228,8 +254,6 @@ impl Actor {
             }
         }
         self.close(commands).await;
-        self.services.session_left(&self.id);
-        ended.cancel();
     }
 
     fn is_idle(&self) -> bool {
