@@ -256,8 +256,8 @@ async fn a_reader_that_never_reads_loses_its_connection_and_nothing_else() {
     assert!(open_files(world.daemon.pid()).unwrap() > files, "it left by itself");
     // A write that makes no progress is given up after 30 s.
     eventually("the end of the stalled connection", Duration::from_secs(45), || settled(world.daemon.pid(), files)).await.unwrap();
-    // What had been sent is there, and then the end: cut off, not ended.
+    // Cut off, not ended. A reset may take with it what was not read.
     let got = stalled.read_to_end().await.unwrap();
-    assert!(got.starts_with(b"HTTP/1.1 200 OK\r\n") && !got.ends_with(b"0\r\n\r\n"));
+    assert!(!got.ends_with(b"0\r\n\r\n"), "{} bytes and a clean end", got.len());
     assert_eq!(world.messages().await.len(), 2);
 }
