@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::json;
 use wolli_protocol::command::{Command, CommandError};
 use wolli_protocol::ids::SessionId;
+use wolli_protocol::message::Message;
 use wolli_protocol::resource::ResourceSummary;
 use wolli_runtime::runtime::{Runtime, SessionError};
 use wolli_runtime::session::{NewPrompt, SessionHandle, SubmitBehavior, read_entries, read_messages};
@@ -82,7 +83,9 @@ async fn execute(runtime: &Runtime, session: &SessionHandle, command: Command, s
             let entries = text(runtime.read_file(Arc::clone(session.path()), read_entries).await)?;
             Ok(Some(envelope::list("entries", &entries)))
         }
-        Command::SeedAssistantMessage { text: content } => data(&text(runtime.seed_assistant_message(id, &content).await)?),
+        Command::SeedAssistantMessage { text: content } => {
+            data(&Message::Assistant(text(runtime.seed_assistant_message(id, &content).await)?))
+        }
         Command::SetModel { provider, model_id } => data(&text(runtime.set_model(id, &provider, &model_id).await)?),
         Command::SetThinkingLevel { level } => none(runtime.set_thinking_level(id, level).await),
         Command::RenameSession { target_session_id, session_name } => none(runtime.rename_session(&target_session_id, &session_name).await),

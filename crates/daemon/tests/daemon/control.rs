@@ -219,6 +219,7 @@ async fn renaming_and_seeding() {
     let daemon = TestHome::new().start().await;
     let id = daemon.session().await;
     let seeded = daemon.command(&id, json!({"type": "seed_assistant_message", "text": "What is my purpose?"})).await;
+    assert_eq!(seeded["data"]["role"], "assistant");
     assert_eq!(seeded["data"]["content"], json!([{"type": "text", "text": "What is my purpose?"}]));
     let renamed = daemon.command(&id, json!({"type": "rename_session", "targetSessionId": id, "sessionName": "birth"})).await;
     assert_eq!(renamed, json!({"type": "response", "command": "rename_session", "success": true}));
