@@ -15,14 +15,12 @@
 //! | [`config`] | `config.toml`: strict reading, defaults, rendering |
 //! | [`lock`] | the exclusive lock on a home |
 //! | [`lockdir`] | lock folders shared with wolli 0.0.2, and JSON maps kept under them |
-//! | [`commented_json`] | JSON with comments, for `models.json` |
 //! | [`clock`] | the time as the files carry it |
 //! | [`token`] | bearer tokens and the proof that a server knows one |
 
 pub mod agent;
 pub mod atomic;
 pub mod clock;
-pub mod commented_json;
 pub mod config;
 pub mod environment;
 mod filelock;

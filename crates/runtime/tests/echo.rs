@@ -134,7 +134,7 @@ async fn a_prompt_runs_to_its_end() {
         ]
     );
     assert_eq!(agent.roles().await, ["user", "assistant"]);
-    let state = agent.runtime.session_state(&agent.session).await.unwrap();
+    let state = agent.runtime.session(&agent.session).await.unwrap().hub().state();
     assert_eq!((state.message_count, state.is_streaming), (2, false));
 }
 

@@ -313,10 +313,4 @@ impl Hub {
         self.lock().closed = true;
         self.head.send_modify(|_| {});
     }
-
-    /// True if some reader has been attached.
-    #[must_use]
-    pub fn has_readers(&self) -> bool {
-        *self.readers.borrow() > 0
-    }
 }

@@ -13,7 +13,7 @@ use wolli_protocol::message::AssistantMessage;
 use wolli_protocol::model::{Model, ThinkingLevel};
 use wolli_protocol::resource::{ContextInfo, DiagnosticKind, ToolInfo};
 use wolli_protocol::sse;
-use wolli_protocol::state::{AgentState, SessionState, SessionSummary};
+use wolli_protocol::state::{AgentState, SessionSummary};
 
 use super::control::ControlReader;
 use super::models::start_of_session;
@@ -23,8 +23,8 @@ use crate::hub::{Attach, Cursor, Hub};
 use crate::limits::HELLO_ENTRIES_BYTES;
 use crate::prompt::{MemoryFiles, SystemPrompt, project_contexts};
 use crate::session::{
-    CommandError, EntriesPage, OpenFileError, PageError, RestoredModel, SessionFile, SessionHandle, SessionParts, Sidecar, StoredSession,
-    TurnSettings, initial_state, is_unfinished, open_session, read_page,
+    CommandError, EntriesPage, OpenFileError, PageError, Restored, RestoredModel, SessionFile, SessionHandle, SessionParts, Sidecar,
+    StoredSession, TurnSettings, initial_state, is_unfinished, open_session, read_page,
 };
 use crate::tools::{Stage, ToolSet};
 
@@ -181,12 +181,20 @@ impl Runtime {
             sidecar = self.begin_epoch(&file, sidecar);
             self.services.hubs.add(Hub::new(state, FrameId::before_epoch(sidecar.epoch)))
         };
-        let settings = self.start(restored.model.as_ref(), restored.level);
-        let (tools, system_prompt) = self.equip(self.services.agent.stage());
-        Ok(SessionParts {
-            id: stored.id.clone(),
+        Ok(self.parts(file, Some(restored), sidecar, hub, self.services.agent.stage()))
+    }
+
+    /// Gives a session file the tools, the prompt and the model that a session gets which becomes resident now. Blocking.
+    fn parts(&self, file: SessionFile, restored: Option<Restored>, sidecar: Sidecar, hub: Arc<Hub>, stage: Stage) -> SessionParts {
+        let settings = match &restored {
+            Some(restored) => self.start(restored.model.as_ref(), restored.level),
+            None => self.start(None, None),
+        };
+        let (tools, system_prompt) = self.equip(stage);
+        SessionParts {
+            id: hub.session_id().clone(),
             file,
-            restored: Some(restored),
+            restored,
             sidecar,
             hub,
             settings,
@@ -194,7 +202,7 @@ impl Runtime {
             system_prompt,
             services: Arc::clone(&self.services),
             token: self.token.child_token(),
-        })
+        }
     }
 
     /// Takes the next epoch, which has to be on disk before its first frame. A session on a full disk can still be read: its epoch then
@@ -215,22 +223,9 @@ impl Runtime {
         let home = self.services.agent.home();
         let workspace = home.workspace().to_string_lossy().into_owned();
         let (file, sidecar) = SessionFile::create(&home.session_folder(), &id, &now_iso(), &workspace)?;
-        let state = initial_state(id.clone(), file.path(), None, CONFINEMENT);
+        let state = initial_state(id, file.path(), None, CONFINEMENT);
         let hub = self.services.hubs.add(Hub::new(state, FrameId::before_epoch(sidecar.epoch)));
-        let settings = self.start(None, None);
-        let (tools, system_prompt) = self.equip(stage);
-        Ok(SessionParts {
-            id,
-            file,
-            restored: None,
-            sidecar,
-            hub,
-            settings,
-            tools,
-            system_prompt,
-            services: Arc::clone(&self.services),
-            token: self.token.child_token(),
-        })
+        Ok(self.parts(file, None, sidecar, hub, stage))
     }
 
     /// The model and level of a session that becomes resident now. Blocking.
@@ -502,14 +497,6 @@ impl Runtime {
     /// The daemon is shutting down.
     pub async fn contexts(&self) -> Result<Vec<ContextInfo>, SessionError> {
         self.blocking(|runtime| project_contexts(runtime.services.agent.home().path())).await
-    }
-
-    /// A session's state, opened if it is not in memory.
-    ///
-    /// # Errors
-    /// There is no such session, or its file cannot be used.
-    pub async fn session_state(&self, id: &SessionId) -> Result<SessionState, SessionError> {
-        Ok(self.session(id).await?.hub().state())
     }
 }
 

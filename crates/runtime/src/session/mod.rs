@@ -25,6 +25,6 @@ pub use writer::{Durability, Journal, StoreError};
 mod tests;
 
 pub(crate) use actor::{RunRequest, SessionParts, TurnSettings, open_session};
-pub(crate) use file::{RestoredModel, initial_state};
+pub(crate) use file::{Restored, RestoredModel, initial_state};
 pub(crate) use read::is_unfinished;
 pub(crate) use sidecar::{QueuedMessage, Sidecar};
