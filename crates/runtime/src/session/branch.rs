@@ -2,15 +2,18 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::line::{Line, LineKind};
 
 /// One entry's place in the tree and in the file.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
-    pub(super) id: Box<str>,
+    pub(super) id: Arc<str>,
     parent: Option<usize>,
     pub(super) kind: LineKind,
+    /// Provider and id of the model that an answer came from; neighbours share it.
+    model: Option<Arc<(String, String)>>,
     /// Bytes of the line in the file, without the line break.
     pub(super) range: Range<u64>,
 }
@@ -19,8 +22,9 @@ pub(super) struct Node {
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     pub(super) nodes: Vec<Node>,
-    by_id: HashMap<Box<str>, usize>,
+    by_id: HashMap<Arc<str>, usize>,
     leaf: Option<usize>,
+    last_model: Option<Arc<(String, String)>>,
     /// The newest name in the file, trimmed; `None` if unnamed.
     pub(super) name: Option<String>,
 }
@@ -28,10 +32,12 @@ pub(super) struct Tree {
 impl Tree {
     /// Adds the next line of the file. A parent that is not there (its line was lost) is replaced by the nearest
     /// earlier entry, so that one bad line never hides what follows it. Returns false if that happened.
-    pub(super) fn push(&mut self, line: Line, range: Range<u64>) -> bool {
+    pub(super) fn push(&mut self, line: Line<'_>, range: Range<u64>) -> bool {
         let mut whole = true;
         let parent = line.parent.as_deref().and_then(|parent| {
-            let found = self.by_id.get(parent).copied();
+            // Mostly it is the line before.
+            let before = self.nodes.last().filter(|before| *before.id == *parent).map(|_| self.nodes.len() - 1);
+            let found = before.or_else(|| self.by_id.get(parent).copied());
             whole &= found.is_some();
             found.or_else(|| self.nodes.len().checked_sub(1))
         });
@@ -49,11 +55,24 @@ impl Tree {
             return whole;
         }
         let index = self.nodes.len();
-        let id: Box<str> = line.id.into();
-        self.by_id.insert(id.clone(), index);
-        self.nodes.push(Node { id, parent, kind: line.kind, range });
+        let id: Arc<str> = line.id.into();
+        self.by_id.insert(Arc::clone(&id), index);
+        let model = line.model.map(|(provider, id)| self.shared_model(&provider, &id));
+        self.nodes.push(Node { id, parent, kind: line.kind, model, range });
         self.leaf = Some(index);
         whole
+    }
+
+    fn shared_model(&mut self, provider: &str, id: &str) -> Arc<(String, String)> {
+        if let Some(last) = &self.last_model
+            && last.0 == provider
+            && last.1 == id
+        {
+            return Arc::clone(last);
+        }
+        let model = Arc::new((provider.to_owned(), id.to_owned()));
+        self.last_model = Some(Arc::clone(&model));
+        model
     }
 
     pub(super) fn contains(&self, id: &str) -> bool {
@@ -110,8 +129,7 @@ fn speaks(node: &Node) -> bool {
 pub(super) fn last_model(branch: &[&Node]) -> Option<(String, String, bool)> {
     branch.iter().rev().find_map(|node| match &node.kind {
         LineKind::ModelChange { provider, model_id } => Some((provider.clone(), model_id.clone(), true)),
-        LineKind::Message { model: Some((provider, model)), .. } => Some((provider.clone(), model.clone(), false)),
-        _ => None,
+        _ => node.model.as_ref().map(|model| (model.0.clone(), model.1.clone(), false)),
     })
 }
 

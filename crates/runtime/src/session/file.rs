@@ -315,9 +315,8 @@ impl Scan {
             scan.length = offset;
             match parsed {
                 Ok(entry) => {
-                    let id = entry.id.clone();
-                    if scan.tree.contains(&id) {
-                        scan.diagnostics.push(format!("line {number} repeats the entry id {id} and was skipped"));
+                    if scan.tree.contains(&entry.id) {
+                        scan.diagnostics.push(format!("line {number} repeats the entry id {} and was skipped", entry.id));
                     } else if !scan.tree.push(entry, start..start + text.len() as u64) {
                         scan.diagnostics
                             .push(format!("line {number} names an entry that is not there; the nearest earlier one took its place"));

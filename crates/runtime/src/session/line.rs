@@ -31,7 +31,6 @@ pub(super) enum LineError {
 pub(super) enum LineKind {
     Message {
         role: MessageRole,
-        model: Option<(String, String)>,
         idempotency_key: Option<String>,
     },
     ModelChange {
@@ -85,11 +84,14 @@ pub(super) enum MessageRole {
     Other,
 }
 
+/// One entry. What every line has is borrowed from it: a large file has a hundred thousand of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
-    pub(super) id: String,
-    pub(super) parent: Option<String>,
+pub(super) struct Line<'a> {
+    pub(super) id: Cow<'a, str>,
+    pub(super) parent: Option<Cow<'a, str>>,
     pub(super) kind: LineKind,
+    /// Provider and id of the model that an answer came from.
+    pub(super) model: Option<(Cow<'a, str>, Cow<'a, str>)>,
 }
 
 #[derive(Deserialize)]
@@ -143,7 +145,7 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<C
 }
 
 /// Reads one entry line (without its line break).
-pub(super) fn parse_line(line: &[u8]) -> Result<Line, LineError> {
+pub(super) fn parse_line(line: &[u8]) -> Result<Line<'_>, LineError> {
     let text = std::str::from_utf8(line).map_err(|_| LineError::NotJson)?;
     let raw: RawLine<'_> = match serde_json::from_str(text) {
         Ok(raw) if text.trim_start().starts_with('{') => raw,
@@ -153,14 +155,22 @@ pub(super) fn parse_line(line: &[u8]) -> Result<Line, LineError> {
         Err(_) => return Err(LineError::NotJson),
     };
     let kind = raw.kind.ok_or(LineError::MissingType)?;
-    let id = raw.id.filter(|id| !id.is_empty()).ok_or(LineError::MissingId)?.into_owned();
+    let id = raw.id.filter(|id| !id.is_empty()).ok_or(LineError::MissingId)?;
     // An empty parent also ends the walk.
-    let parent = raw.parent_id.ok_or(LineError::InvalidParent)?.map(Cow::into_owned).filter(|parent| !parent.is_empty());
+    let parent = raw.parent_id.ok_or(LineError::InvalidParent)?.filter(|parent| !parent.is_empty());
     if raw.timestamp.is_none_or(|timestamp| timestamp.is_empty()) {
         return Err(LineError::MissingTimestamp);
     }
+    let mut model = None;
     let kind = match kind.as_ref() {
-        "message" => message_kind(raw.message.ok_or(LineError::NotEntry)?, raw.idempotency_key),
+        "message" => {
+            let message = raw.message.ok_or(LineError::NotEntry)?;
+            let role = role(&message);
+            if matches!(role, MessageRole::Assistant { .. }) {
+                model = message.provider.zip(message.model);
+            }
+            LineKind::Message { role, idempotency_key: raw.idempotency_key.map(Cow::into_owned) }
+        }
         "model_change" => match (raw.provider, raw.model_id) {
             (Some(provider), Some(model_id)) => LineKind::ModelChange { provider: provider.into_owned(), model_id: model_id.into_owned() },
             _ => LineKind::Other,
@@ -175,21 +185,16 @@ pub(super) fn parse_line(line: &[u8]) -> Result<Line, LineError> {
         "leaf" => LineKind::Leaf { target: raw.target_id.ok_or(LineError::InvalidTarget)?.map(Cow::into_owned) },
         _ => LineKind::Other,
     };
-    Ok(Line { id, parent, kind })
+    Ok(Line { id, parent, kind, model })
 }
 
-fn message_kind(message: RawMessage<'_>, idempotency_key: Option<Cow<'_, str>>) -> LineKind {
-    let role = match message.role.as_deref() {
+fn role(message: &RawMessage<'_>) -> MessageRole {
+    match message.role.as_deref() {
         Some("user") => MessageRole::User,
         Some("assistant") => MessageRole::Assistant { calls_tools: message.stop_reason.as_deref() == Some("toolUse") },
         Some("toolResult") => MessageRole::ToolResult,
         _ => MessageRole::Other,
-    };
-    let model = match (role, message.provider, message.model) {
-        (MessageRole::Assistant { .. }, Some(provider), Some(model)) => Some((provider.into_owned(), model.into_owned())),
-        _ => None,
-    };
-    LineKind::Message { role, model, idempotency_key: idempotency_key.map(Cow::into_owned) }
+    }
 }
 
 /// Reads the first line of a session file; the error is the reason in the words of wolli 0.0.2.
@@ -225,15 +230,8 @@ mod tests {
     fn lines_are_read_as_far_as_needed() {
         let line = br#"{"type":"message","id":"01a22c23","parentId":null,"timestamp":"t","message":{"role":"assistant","content":[{"type":"text","text":"x"}],"provider":"p","model":"m","stopReason":"toolUse"}}"#;
         let line = parse_line(line).unwrap();
-        assert_eq!(line.parent, None);
-        assert_eq!(
-            line.kind,
-            LineKind::Message {
-                role: MessageRole::Assistant { calls_tools: true },
-                model: Some(("p".into(), "m".into())),
-                idempotency_key: None
-            }
-        );
+        assert_eq!((line.parent, line.model), (None, Some(("p".into(), "m".into()))));
+        assert_eq!(line.kind, LineKind::Message { role: MessageRole::Assistant { calls_tools: true }, idempotency_key: None });
         let leaf = parse_line(br#"{"type":"leaf","id":"a","parentId":"b","timestamp":"t","targetId":null}"#).unwrap();
         assert_eq!(leaf.kind, LineKind::Leaf { target: None });
         let unknown = parse_line(br#"{"type":"later","id":"a","parentId":"","timestamp":"t"}"#).unwrap();
