@@ -225,3 +225,30 @@ async fn renaming_and_seeding() {
     assert_eq!(renamed, json!({"type": "response", "command": "rename_session", "success": true}));
     assert_eq!(daemon.command(&id, json!({"type": "get_state"})).await["data"]["sessionName"], "birth");
 }
+
+/// A client that sends its command and hangs up before the daemon looked at it has asked all the same.
+#[tokio::test]
+async fn a_command_counts_although_its_client_hung_up_at_once() {
+    use std::io::Write;
+
+    let daemon = TestHome::new().start().await;
+    let (id, _events) = daemon.session_at_rest().await;
+    let rounds = 20;
+    for round in 0..rounds {
+        let body = json!({"type": "seed_assistant_message", "text": format!("{round}")}).to_string();
+        let request = daemon.post_text(&format!("/sessions/{id}/control"), &body);
+        // Blocking, so that the daemon, which runs on this thread, finds the bytes and the end behind them at its first look.
+        let mut socket = std::net::TcpStream::connect(daemon.address).unwrap();
+        socket.write_all(request.as_bytes()).unwrap();
+        drop(socket);
+    }
+    let deadline = tokio::time::Instant::now() + crate::support::PATIENCE;
+    loop {
+        let count = daemon.command(&id, json!({"type": "get_state"})).await["data"]["messageCount"].as_u64().unwrap();
+        if count == rounds {
+            break;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "{count} of {rounds} commands were carried out");
+        tokio::task::yield_now().await;
+    }
+}
