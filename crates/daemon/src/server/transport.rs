@@ -13,11 +13,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, Sleep};
 
-use super::activity::Activity;
+use super::activity::{Activity, Phase};
 use super::limits::LINGER;
 
 /// Bytes that a closing connection takes at a time from a client that is still sending.
 const DISCARD: usize = 8 * 1024;
+
+/// Turns that a request gets to take what has arrived of it before it is told that there is no more.
+const END_KEPT: u8 = 3;
 
 #[derive(Debug)]
 pub(crate) enum Socket {
@@ -43,6 +46,8 @@ pub(crate) struct Guarded {
     /// There while a write waits for the peer.
     stall: Option<Pin<Box<Sleep>>>,
     closing: Closing,
+    /// How often the end of a request that is being received was kept back.
+    end_kept: u8,
 }
 
 #[derive(Debug)]
@@ -55,7 +60,22 @@ enum Closing {
 
 impl Guarded {
     pub(crate) fn new(socket: Socket, activity: Arc<Activity>, stall_limit: Duration) -> Self {
-        Self { socket, activity, stall_limit, stall: None, closing: Closing::No }
+        Self { socket, activity, stall_limit, stall: None, closing: Closing::No, end_kept: 0 }
+    }
+
+    /// Whether the end of the client's bytes is kept from the connection for now.
+    fn keeps_end_back(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.activity.hold_end_of_input(cx.waker()) {
+            return true;
+        }
+        // The bytes of a whole request and the end behind them can be here before anybody has looked at the request. It gets a turn
+        // to take its body; if it is still waiting for bytes after that, the body really broke off.
+        let turns_left = self.activity.phase() == Phase::Receiving && self.end_kept < END_KEPT;
+        if turns_left {
+            self.end_kept += 1;
+            cx.waker().wake_by_ref();
+        }
+        turns_left
     }
 
     /// Starts the clock on a write that waits, stops it on one that went on.
@@ -85,8 +105,9 @@ impl AsyncRead for Guarded {
         let room = buffer.remaining() > 0;
         std::task::ready!(each!(&mut self.socket, stream => Pin::new(stream).poll_read(cx, buffer)))?;
         if buffer.filled().len() > before {
+            self.end_kept = 0;
             self.activity.received();
-        } else if room && self.activity.hold_end_of_input(cx.waker()) {
+        } else if room && self.keeps_end_back(cx) {
             return Poll::Pending;
         }
         Poll::Ready(Ok(()))
