@@ -78,15 +78,19 @@ show_more() {
   port=$(sed -n 's/^ *"port": *\([0-9]*\).*/\1/p' "$config")
   cat <<END
 
-The same with curl (start the daemon first, and stop it with Ctrl+C):
+The same with curl:
 
   export WOLLI_HOME=$WOLLI_HOME WOLLI_SHARED_DIR=$WOLLI_SHARED_DIR
-  $wolli daemon demo &
+  $wolli daemon demo & daemon=\$!; sleep 1
   token=\$(sed -n 's/^ *"token": *"\\([^"]*\\)".*/\\1/p' $config)
   session=\$(curl -s -H "Authorization: Bearer \$token" http://127.0.0.1:$port/sessions | sed 's/.*"sessions":\\[{"sessionId":"\\([^"]*\\)".*/\\1/')
   curl -sN -H "Authorization: Bearer \$token" http://127.0.0.1:$port/sessions/\$session/events &
   curl -s -H "Authorization: Bearer \$token" http://127.0.0.1:$port/sessions/\$session/control \\
     -d '{"type":"prompt","message":"Hello from curl"}'
+
+Afterwards, to stop the daemon and with it the curl that listens:
+
+  kill \$daemon; unset WOLLI_HOME WOLLI_SHARED_DIR
 
 With a real model: set the provider's key (ANTHROPIC_API_KEY, DEEPSEEK_API_KEY, GROQ_API_KEY, ...) and make an agent of your own,
 
