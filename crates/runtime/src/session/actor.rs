@@ -22,6 +22,7 @@ use wolli_protocol::state::{Queues, Waiting, WaitingKind};
 use super::append::NewEntry;
 use super::file::{Restored, SessionFile};
 use super::handle::{ClearedQueues, Command, Reply, SessionHandle};
+use super::queues::MessageQueues;
 use super::read::MessageSource;
 use super::sidecar::{self, QueuedMessage, Sidecar};
 use super::writer::{Journal, StoreError};
@@ -36,6 +37,8 @@ use crate::tools::ToolSet;
 pub(crate) enum RunRequest {
     /// The prompt's entry is on disk, or could not be written.
     PromptStored(Result<(), StoreError>),
+    /// The entry of the message that was taken last out of a queue is in the file, or could not be written.
+    Delivered(Result<(), StoreError>),
     /// The next steering message, taken out of its queue.
     NextSteering(oneshot::Sender<Option<QueuedMessage>>),
     /// The next follow-up message; without one the run is over and the actor takes no command until it has ended.
@@ -110,8 +113,7 @@ pub(super) struct Actor {
     pub(super) system_prompt: Arc<str>,
     pub(super) token: CancellationToken,
     pub(super) epoch: u32,
-    pub(super) steer: VecDeque<QueuedMessage>,
-    pub(super) follow_up: VecDeque<QueuedMessage>,
+    pub(super) queues: MessageQueues,
     /// The sidecar on disk differs from the queues.
     pub(super) sidecar_stale: bool,
     /// Entries that wait for the end of the turn.
@@ -171,8 +173,7 @@ pub(crate) fn open_session(parts: SessionParts) -> SessionHandle {
         system_prompt,
         token,
         epoch: sidecar.epoch,
-        steer: sidecar.steer.into(),
-        follow_up: sidecar.follow_up.into(),
+        queues: MessageQueues::new(sidecar.steer, sidecar.follow_up),
         sidecar_stale: false,
         deferred: Vec::new(),
         queue_writes: FuturesUnordered::new(),
@@ -278,7 +279,7 @@ impl Actor {
             self.queue_written(queued);
         }
         if self.sidecar_stale {
-            let stored = self.journal.store_sidecar(self.sidecar());
+            let stored = self.journal.store_sidecar(self.queues.sidecar(self.epoch));
             if let Err(error) = stored.await {
                 tracing::warn!(%error, "queued messages were not stored");
             }

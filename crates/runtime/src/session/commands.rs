@@ -1,6 +1,5 @@
 //! What the actor does with each command and each question of its run. Nothing here waits.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
@@ -13,17 +12,12 @@ use wolli_protocol::model::{Model, ThinkingLevel};
 use super::actor::{Actor, Key, Phase, QueueReply, Queued, RunRequest, TurnSettings};
 use super::append::NewEntry;
 use super::handle::{ClearedQueues, Command, CommandError, NewPrompt, Reply, SubmitBehavior};
-use super::sidecar::{QueuedMessage, Sidecar, messages};
+use super::queues::Queue;
+use super::sidecar::QueuedMessage;
 use super::writer::{Durability, StoreError};
 use crate::clock::now_millis;
 use crate::limits::{IDEMPOTENCY_KEYS, QUEUED_MESSAGES, RUN_REQUESTS};
 use crate::turn::{Run, RunContext};
-
-#[derive(Clone, Copy)]
-enum Queue {
-    Steer,
-    FollowUp,
-}
 
 impl Actor {
     pub(super) fn handle(&mut self, command: Command) {
@@ -68,6 +62,7 @@ impl Actor {
         // The run waits for each answer; if it is gone, nobody needs it.
         match request {
             RunRequest::PromptStored(stored) => self.prompt_stored(stored),
+            RunRequest::Delivered(stored) => self.delivered(stored.is_ok()),
             RunRequest::NextSteering(answer) => drop(answer.send(self.dequeue(Queue::Steer))),
             RunRequest::NextFollowUp(answer) => {
                 // Steering that came after the run looked for it goes first.
@@ -162,6 +157,7 @@ impl Actor {
     }
 
     fn prompt_stored(&mut self, stored: Result<(), StoreError>) {
+        self.delivered(stored.is_ok());
         let result = stored.map_err(CommandError::from);
         for reply in self.prompt_replies.drain(..) {
             let _ = reply.send(result.clone());
@@ -211,7 +207,7 @@ impl Actor {
         self.hub.update(|state| state.is_streaming = false);
         if self.sidecar_stale {
             self.sidecar_stale = false;
-            let stored = self.journal.store_sidecar(self.sidecar());
+            let stored = self.journal.store_sidecar(self.queues.sidecar(self.epoch));
             self.services.tasks.spawn("sidecar", async move {
                 if let Err(error) = stored.await {
                     tracing::warn!(%error, "the delivered messages stay in the queue file; they are recognised by their ids");
@@ -238,55 +234,54 @@ impl Actor {
     }
 
     fn clear_queues(&mut self) -> ClearedQueues {
-        let take = |queue: &mut VecDeque<QueuedMessage>| queue.drain(..).map(|queued| Message::User(queued.message)).collect();
-        let cleared = ClearedQueues { steer: take(&mut self.steer), follow_up: take(&mut self.follow_up) };
+        let (steer, follow_up) = self.queues.drain();
+        let told = |messages: Vec<UserMessage>| messages.into_iter().map(Message::User).collect();
         self.queues_changed();
-        cleared
+        ClearedQueues { steer: told(steer), follow_up: told(follow_up) }
     }
 
     fn enqueue(&mut self, queue: Queue, message: QueuedMessage, reply: Reply<()>) {
-        let target = self.queue(queue);
-        if target.len() >= QUEUED_MESSAGES {
+        if self.queues.length(queue) >= QUEUED_MESSAGES {
             let _ = reply.send(Err(CommandError::QueueFull(QUEUED_MESSAGES)));
             return;
         }
         let entry_id = message.entry_id.clone();
         let key = message.idempotency_key.clone();
-        target.push_back(message);
+        self.queues.push(queue, message);
         self.remember_key(key.clone());
         self.queues_changed();
         self.write_queues(QueueReply::Accepted { entry_id, key, reply });
     }
 
     fn dequeue(&mut self, queue: Queue) -> Option<QueuedMessage> {
-        let message = self.queue(queue).pop_front()?;
+        let message = self.queues.take(queue)?;
         self.queues_changed();
         Some(message)
     }
 
-    fn queue(&mut self, queue: Queue) -> &mut VecDeque<QueuedMessage> {
-        match queue {
-            Queue::Steer => &mut self.steer,
-            Queue::FollowUp => &mut self.follow_up,
+    /// The message that was taken out of a queue has its entry; one that could not be written waits again.
+    fn delivered(&mut self, stored: bool) {
+        if !self.queues.delivered(stored) {
+            return;
+        }
+        self.sidecar_stale = true;
+        if !stored {
+            self.queues_changed();
         }
     }
 
     fn queues_changed(&mut self) {
         self.sidecar_stale = true;
         self.hub.publish(&SessionEvent::QueueUpdate {
-            steer: messages(self.steer.iter()),
-            follow_up: messages(self.follow_up.iter()),
+            steer: self.queues.messages(Queue::Steer),
+            follow_up: self.queues.messages(Queue::FollowUp),
             next_turn: Vec::new(),
         });
     }
 
-    pub(super) fn sidecar(&self) -> Sidecar {
-        Sidecar::new(self.epoch, self.steer.iter().cloned().collect(), self.follow_up.iter().cloned().collect())
-    }
-
     /// Writes the queues; the reply is sent when they are on disk.
     fn write_queues(&mut self, reply: QueueReply) {
-        let stored = self.journal.store_sidecar(self.sidecar());
+        let stored = self.journal.store_sidecar(self.queues.sidecar(self.epoch));
         self.sidecar_stale = false;
         self.queue_writes.push(Box::pin(async move { Queued { reply, stored: stored.await } }));
     }
@@ -308,10 +303,7 @@ impl Actor {
 
     /// Removes a message whose place in the queue could not be stored; false if it is not in a queue any more.
     fn take_back(&mut self, entry_id: &EntryId) -> bool {
-        let before = self.steer.len() + self.follow_up.len();
-        self.steer.retain(|queued| queued.entry_id != *entry_id);
-        self.follow_up.retain(|queued| queued.entry_id != *entry_id);
-        let removed = self.steer.len() + self.follow_up.len() < before;
+        let removed = self.queues.remove(entry_id);
         if removed {
             self.queues_changed();
         }

@@ -9,6 +9,7 @@ mod file;
 mod handle;
 mod line;
 mod listing;
+mod queues;
 mod read;
 mod sidecar;
 mod writer;

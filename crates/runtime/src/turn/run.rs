@@ -127,8 +127,14 @@ impl Run {
         Ok(stored?)
     }
 
+    /// Stores a message that was queued, and tells the actor, which keeps it beside the session file until then.
     async fn deliver(&mut self, message: QueuedMessage) -> Result<(), Failure> {
-        Ok(self.store_message(message, Durability::Written).await?)
+        let stored = self.store_message(message, Durability::Written).await;
+        let told = self.context.actor.send(RunRequest::Delivered(stored.clone())).await;
+        if told.is_err() {
+            tracing::debug!("the session ended before its message was delivered");
+        }
+        Ok(stored?)
     }
 
     async fn store_message(&mut self, queued: QueuedMessage, durability: Durability) -> Result<(), StoreError> {
