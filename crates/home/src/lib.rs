@@ -29,7 +29,7 @@ pub mod lock;
 pub mod lockdir;
 pub mod paths;
 mod pause;
-mod reading;
+pub mod reading;
 pub mod settings;
 pub mod token;
 

@@ -208,7 +208,7 @@ impl Drop for HomeLock {
 /// Who holds the lock on `path` now; `None` if nobody does, and `Some(None)` if the holder's record cannot be read.
 pub fn holder(path: &Path) -> Result<Option<Option<Holder>>, LockError> {
     let failed = |source| LockError::Io { path: path.to_owned(), source };
-    let file = match File::open(path) {
+    let file = match crate::reading::open(path) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(failed(source)),

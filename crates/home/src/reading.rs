@@ -2,7 +2,7 @@
 //!
 //! Invariant: never hangs on a pipe or device, never reads more than [`FILE_MAX_BYTES`]. Not here: what is in the file.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -11,24 +11,45 @@ use std::time::Duration;
 use crate::pause::Patience;
 
 /// Far more than any configuration file needs, and too little to hurt.
-pub(crate) const FILE_MAX_BYTES: u64 = 16 * 1024 * 1024;
+pub const FILE_MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Many times what writing a small file in place takes.
 const SETTLING: Duration = Duration::from_millis(50);
 
-/// The content of a regular file; `None` if there is none.
-pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    // Without O_NONBLOCK, opening a named pipe waits for a writer.
+/// Opens a file for reading.
+///
+/// # Errors
+/// As for [`std::fs::File::open`], and [`io::ErrorKind::InvalidInput`] for what is no regular file: a pipe would wait
+/// for a writer, a device may never end.
+pub fn open(path: &Path) -> io::Result<File> {
+    open_with(OpenOptions::new().read(true), path)
+}
+
+/// [`open`] with options of the caller's. Only regular files are opened; the flags of `options` are replaced.
+///
+/// # Errors
+/// As for [`open`].
+pub fn open_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    // Without O_NONBLOCK, opening a named pipe waits for a writer. On regular files it has no effect.
     let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
-    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+    let file = options.custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    Ok(file)
+}
+
+/// The content of a regular file; `None` if there is none.
+///
+/// # Errors
+/// It cannot be read, is no regular file, or is larger than [`FILE_MAX_BYTES`].
+pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let file = match open(path) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(e),
     };
     let found = file.metadata()?;
-    if !found.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-    }
     let mut content = Vec::with_capacity(usize::try_from(found.len().min(FILE_MAX_BYTES)).unwrap_or(0));
     file.take(FILE_MAX_BYTES + 1).read_to_end(&mut content)?;
     if content.len() as u64 > FILE_MAX_BYTES {

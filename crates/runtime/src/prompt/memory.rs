@@ -28,7 +28,8 @@ impl MemoryFiles {
 }
 
 pub(super) fn read_lossy(path: &Path) -> String {
-    std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    let content = wolli_home::reading::read(path).ok().flatten().unwrap_or_default();
+    String::from_utf8_lossy(&content).into_owned()
 }
 
 fn within_budget(text: &str) -> String {
@@ -40,8 +41,18 @@ fn within_budget(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{CUT_MARKER, MEMORY_BUDGET, within_budget};
+    use super::{CUT_MARKER, MEMORY_BUDGET, MemoryFiles, within_budget};
     use wolli_protocol::text::utf16_len;
+
+    #[test]
+    fn what_is_no_file_reads_as_empty() {
+        let home = tempfile::tempdir().unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(home.path().join("SOUL.md")).status().unwrap().success());
+        std::os::unix::fs::symlink("/dev/zero", home.path().join("USER.md")).unwrap();
+        std::fs::write(home.path().join("MEMORY.md"), "kept").unwrap();
+        let memory = MemoryFiles { memory: "kept".into(), ..MemoryFiles::default() };
+        assert_eq!(MemoryFiles::read(home.path()), memory);
+    }
 
     #[test]
     fn a_file_over_budget_is_cut_to_exactly_the_budget() {

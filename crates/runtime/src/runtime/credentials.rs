@@ -28,9 +28,11 @@ pub(super) fn load_registry(
 ) -> (Registry, Vec<ResourceDiagnostic>) {
     let mut diagnostics = Vec::new();
     let models = shared.models();
-    let models_json = match std::fs::read(&models) {
-        Ok(bytes) => Some(ConfigText { path: models.to_string_lossy().into_owned(), text: String::from_utf8_lossy(&bytes).into_owned() }),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+    let models_json = match wolli_home::reading::read(&models) {
+        Ok(Some(bytes)) => {
+            Some(ConfigText { path: models.to_string_lossy().into_owned(), text: String::from_utf8_lossy(&bytes).into_owned() })
+        }
+        Ok(None) => None,
         Err(error) => {
             diagnostics.push(ResourceDiagnostic {
                 kind: DiagnosticKind::Error,

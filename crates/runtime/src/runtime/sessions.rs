@@ -243,7 +243,8 @@ impl Runtime {
         let home = self.services.agent.home();
         let tools = built_in(stage);
         let memory = MemoryFiles::read(home.path());
-        let appendix = std::fs::read(home.append_system()).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let appendix =
+            wolli_home::reading::read(&home.append_system()).ok().flatten().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let prompt = SystemPrompt {
             agent: document.name(),
             purpose: document.purpose(),

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -120,7 +120,7 @@ impl SessionFile {
     /// The file cannot be read, or its header is not one.
     pub(crate) fn open(path: &Path) -> Result<(Self, Restored), OpenFileError> {
         let io = |source| OpenFileError::Io { path: path.to_owned(), source };
-        let file = OpenOptions::new().read(true).append(true).open(path).map_err(io)?;
+        let file = wolli_home::reading::open_with(OpenOptions::new().read(true).append(true), path).map_err(io)?;
         let mut scan = Scan::run(&file, path)?;
         let mut length = scan.length;
         if let Some(tail) = scan.torn.take() {
@@ -170,6 +170,10 @@ impl SessionFile {
     pub(crate) fn append(&mut self, entries: &[NewEntry], sync: bool) -> std::io::Result<()> {
         if let Some(reason) = &self.broken {
             return Err(std::io::Error::other(format!("the session file was given up after a failed sync ({reason})")));
+        }
+        if self.file.metadata()?.nlink() == 0 {
+            // It would go nowhere. Opening the session again says the same, so nothing is promised meanwhile.
+            return Err(std::io::Error::new(std::io::ErrorKind::NotFound, "the session file was deleted"));
         }
         let mut bytes = Vec::new();
         let mut ranges = Vec::with_capacity(entries.len());

@@ -3,7 +3,6 @@
 //! Only first lines are read, and each only once: a header never changes.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -102,10 +101,7 @@ fn file_length(path: &Path) -> u64 {
 }
 
 fn read_header(path: &Path) -> Option<StoredSession> {
-    let file = File::open(path).ok()?;
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
+    let file = wolli_home::reading::open(path).ok()?;
     let mut line = Vec::new();
     BufReader::new(file.take(HEADER_BYTES)).read_until(b'\n', &mut line).ok()?;
     let header = parse_header(line.trim_ascii_end()).ok()?;

@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::value::RawValue;
+use wolli_home::reading;
 use wolli_protocol::ids::EntryId;
 use wolli_protocol::message::Message;
 
@@ -29,7 +30,7 @@ pub(crate) fn is_unfinished(path: &Path) -> bool {
     if !sidecar.steer.is_empty() || !sidecar.follow_up.is_empty() {
         return true;
     }
-    let Ok(file) = File::open(path) else { return false };
+    let Ok(file) = reading::open(path) else { return false };
     let length = file.metadata().map_or(0, |metadata| metadata.len());
     let start = length.saturating_sub(TAIL_BYTES);
     let mut tail = vec![0; usize::try_from(length - start).unwrap_or_default()];
@@ -59,7 +60,7 @@ pub enum PageError {
 
 fn open(path: &Path) -> Result<(File, Scan), OpenFileError> {
     let io = |source| OpenFileError::Io { path: path.to_owned(), source };
-    let file = File::open(path).map_err(io)?;
+    let file = reading::open(path).map_err(io)?;
     let scan = Scan::run(&file, path)?;
     Ok((file, scan))
 }
@@ -181,7 +182,7 @@ type Places = Vec<(EntryId, std::ops::Range<u64>)>;
 /// The remembered places if they hold every id, else those of the whole file.
 fn find(path: &Path, ids: &[EntryId], recent: Places) -> Result<(File, Places), OpenFileError> {
     if ids.iter().all(|id| recent.iter().rev().any(|(place, _)| place == id)) {
-        let file = File::open(path).map_err(|source| OpenFileError::Io { path: path.to_owned(), source })?;
+        let file = reading::open(path).map_err(|source| OpenFileError::Io { path: path.to_owned(), source })?;
         return Ok((file, recent));
     }
     let (file, scan) = open(path)?;

@@ -3,6 +3,7 @@
 //! It is named `<session file without .jsonl>.state.json`, which wolli 0.0.2 does not look at. Queued messages carry
 //! the id of the entry that they will become; one whose entry is in the session file was delivered before a crash.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -63,8 +64,9 @@ impl Sidecar {
     /// above every earlier one.
     pub(super) fn load(session_file: &Path) -> Self {
         let path = sidecar_path(session_file);
-        match std::fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_else(|error| {
+        let mut content = Vec::new();
+        match wolli_home::reading::open(&path).and_then(|mut file| file.read_to_end(&mut content)) {
+            Ok(_) => serde_json::from_slice(&content).unwrap_or_else(|error| {
                 tracing::warn!(path = %path.display(), %error, "the session's sidecar is unreadable; queued messages in it are lost");
                 Self { epoch: Self::epoch_by_clock(), ..Self::first() }
             }),

@@ -153,6 +153,29 @@ fn unknown_entries_and_keys_are_kept_byte_for_byte() {
 }
 
 #[test]
+fn nothing_is_written_to_a_file_that_was_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut file, _) = SessionFile::open(&session(folder.path(), 1)).unwrap();
+    std::fs::remove_file(file.path()).unwrap();
+    assert_eq!(file.append(&[entry("new", "lost")], true).unwrap_err().to_string(), "the session file was deleted");
+}
+
+#[test]
+fn a_pipe_among_the_sessions_stops_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let real = session(folder.path(), 1);
+    let pipe = folder.path().join("pipe.jsonl");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let listed: Vec<PathBuf> = Listing::new(folder.path().to_owned()).refresh().unwrap().into_iter().map(|session| session.path).collect();
+    assert_eq!(listed, [real.clone()]);
+    assert!(read_entries(&pipe).is_err());
+    assert!(SessionFile::open(&pipe).is_err());
+    std::fs::remove_file(real.with_extension("state.json")).unwrap();
+    std::fs::rename(&pipe, real.with_extension("state.json")).unwrap();
+    assert!(SessionFile::open(&real).is_ok(), "a sidecar that is a pipe");
+}
+
+#[test]
 fn pages_follow_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let path = session(folder.path(), 7);
