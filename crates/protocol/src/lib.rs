@@ -17,5 +17,6 @@ pub mod reduce;
 pub mod resource;
 pub mod sse;
 pub mod state;
+pub mod surrogates;
 pub mod text;
 pub mod time;

@@ -5,8 +5,6 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::surrogates;
-
 /// What a command gives: no data, or JSON text.
 pub(crate) type Data = Option<String>;
 
@@ -69,7 +67,7 @@ pub(crate) const MALFORMED: &str = r#"{"type":"response","command":"unknown","su
 /// Reads a body: JSON in UTF-8, after a byte-order mark or not. Escaped halves of characters, which JavaScript can send, are replaced.
 pub(crate) fn parse(body: &[u8]) -> Option<Value> {
     let text = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
-    serde_json::from_slice(text).ok().or_else(|| serde_json::from_slice(&surrogates::replace_lone(text)?).ok())
+    wolli_protocol::surrogates::from_json(text).ok()
 }
 
 #[cfg(test)]

@@ -9,4 +9,3 @@ pub(crate) mod health;
 pub(crate) mod opening;
 pub(crate) mod service;
 pub(crate) mod sessions;
-pub(crate) mod surrogates;

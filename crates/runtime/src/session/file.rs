@@ -16,6 +16,7 @@ use wolli_protocol::ids::{EntryId, SessionId};
 use wolli_protocol::message::Message;
 use wolli_protocol::model::ThinkingLevel;
 use wolli_protocol::state::SessionState;
+use wolli_protocol::surrogates;
 
 use super::append::NewEntry;
 use super::branch::{self, Node, Tree};
@@ -241,7 +242,7 @@ impl SessionFile {
         let mut context = Vec::new();
         for_each_line(&self.file, &branch::visible(&branch), |_, line| {
             // A message of a kind that we do not know is kept in the file and left out of the context.
-            if let Ok(entry) = serde_json::from_slice::<wolli_protocol::entry::Entry>(line) {
+            if let Ok(entry) = surrogates::from_json::<wolli_protocol::entry::Entry>(line) {
                 context.extend(context_message(&entry.id, &entry.timestamp, &entry.body));
             }
             true
@@ -421,7 +422,7 @@ pub(super) fn for_each_line(file: &File, nodes: &[&Node], mut visit: impl FnMut(
 pub(super) fn read_message(file: &File, range: &Range<u64>) -> Option<Message> {
     let mut buffer = vec![0; usize::try_from(range.end - range.start).ok()?];
     file.read_exact_at(&mut buffer, range.start).ok()?;
-    let entry: wolli_protocol::entry::Entry = serde_json::from_slice(&buffer).ok()?;
+    let entry: wolli_protocol::entry::Entry = surrogates::from_json(&buffer).ok()?;
     match entry.body {
         EntryBody::Message { message, .. } => Some(message),
         _ => None,

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use wolli_home::reading;
 use wolli_protocol::ids::EntryId;
 use wolli_protocol::message::Message;
+use wolli_protocol::surrogates;
 
 use super::branch::{self, Node};
 use super::context::context_message;
@@ -65,9 +66,10 @@ fn open(path: &Path) -> Result<(File, Scan), OpenFileError> {
     Ok((file, scan))
 }
 
-/// JSON text of a line; line breaks between tokens (which JSON allows) are taken out, since frames are lines.
+/// JSON text of a line, with halves of characters (which clients in other languages cannot read) replaced; line breaks between tokens (which JSON allows) are taken out, since frames are lines.
 fn raw(line: &[u8]) -> Option<Box<RawValue>> {
-    let text = std::str::from_utf8(line).ok()?;
+    let whole = surrogates::replace_lone(line);
+    let text = std::str::from_utf8(whole.as_deref().unwrap_or(line)).ok()?;
     if text.contains('\r') {
         let value: serde_json::Value = serde_json::from_str(text).ok()?;
         return serde_json::value::to_raw_value(&value).ok();
@@ -94,7 +96,7 @@ pub fn read_entries(path: &Path) -> Result<Vec<Box<RawValue>>, OpenFileError> {
     read_lines(&file, path, &scan.tree.nodes.iter().collect::<Vec<_>>())
 }
 
-/// The messages that the model sees, as JSON; those of `message` entries byte for byte.
+/// The messages that the model sees, as JSON; those of `message` entries byte for byte, but for halves of characters.
 ///
 /// # Errors
 /// The file cannot be read, or is no session file.
@@ -106,6 +108,8 @@ pub fn read_messages(path: &Path) -> Result<Vec<Box<RawValue>>, OpenFileError> {
     let (file, scan) = open(path)?;
     let mut messages = Vec::new();
     for_each_line(&file, &branch::visible(&scan.tree.branch()), |node, line| {
+        let whole = surrogates::replace_lone(line);
+        let line = whole.as_deref().unwrap_or(line);
         if matches!(node.kind, LineKind::Message { .. }) {
             messages.extend(serde_json::from_slice::<Holder>(line).ok().map(|holder| holder.message));
         } else if let Ok(entry) = serde_json::from_slice::<wolli_protocol::entry::Entry>(line) {

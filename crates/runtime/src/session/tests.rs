@@ -161,13 +161,29 @@ fn nothing_is_written_to_a_file_that_was_deleted() {
 }
 
 #[test]
+fn half_a_character_hides_no_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = session(folder.path(), 3);
+    let text = std::fs::read_to_string(&path).unwrap().replace("text 1 é", r"text 1 \ud83d");
+    std::fs::write(&path, &text).unwrap();
+    let (mut file, _) = SessionFile::open(&path).unwrap();
+    assert_eq!(file.context().unwrap().len(), 3, "what the model sees");
+    let messages = read_messages(&path).unwrap();
+    assert_eq!(messages.len(), 3);
+    for line in read_entries(&path).unwrap().iter().chain(&messages) {
+        serde_json::from_str::<serde_json::Value>(line.get()).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text, "the file stays as it is");
+}
+
+#[test]
 fn a_pipe_among_the_sessions_stops_nobody() {
     let folder = tempfile::tempdir().unwrap();
     let real = session(folder.path(), 1);
     let pipe = folder.path().join("pipe.jsonl");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let listed: Vec<PathBuf> = Listing::new(folder.path().to_owned()).refresh().unwrap().into_iter().map(|session| session.path).collect();
-    assert_eq!(listed, [real.clone()]);
+    assert_eq!(listed, std::slice::from_ref(&real));
     assert!(read_entries(&pipe).is_err());
     assert!(SessionFile::open(&pipe).is_err());
     std::fs::remove_file(real.with_extension("state.json")).unwrap();

@@ -34,7 +34,7 @@ impl Folder {
     }
 
     pub(crate) fn feed(&mut self, name: &str, data: &str, steps: &mut VecDeque<Event>) -> Fed {
-        let mut event: Value = match serde_json::from_str(data) {
+        let mut event: Value = match wolli_protocol::surrogates::from_json(data.as_bytes()) {
             Ok(event) => event,
             // Events that are not ours need not be JSON.
             Err(_) if matches!(name, "ping") => return Fed::More,

@@ -164,6 +164,14 @@ fn errors_inside_the_stream_keep_what_had_arrived() {
 }
 
 #[test]
+fn half_a_character_costs_no_more_than_itself() {
+    let events = [vec![start()], text(0, &["a HALF b"]), finish("end_turn").to_vec()].concat();
+    let replay = replay(&model(ANTHROPIC), [stream(&events).replace("HALF", r"\ud83d").as_bytes()]);
+    assert_eq!(replay.message.error_message, None);
+    assert_eq!(serde_json::to_value(&replay.message.content).unwrap(), json!([{"type": "text", "text": "a \u{fffd} b"}]));
+}
+
+#[test]
 fn odd_streams_give_an_error_and_never_a_panic() {
     for (data, expected) in [
         ("{", Some("Could not parse the provider's event")),

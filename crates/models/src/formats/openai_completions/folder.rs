@@ -65,7 +65,7 @@ impl Folder {
                 Err(text) => Fed::Failed(Failure { text: text.to_owned(), may_pass: false }),
             };
         }
-        let mut chunk: Value = match serde_json::from_str(data) {
+        let mut chunk: Value = match wolli_protocol::surrogates::from_json(data.as_bytes()) {
             Ok(chunk) => chunk,
             Err(error) => return Fed::Unreadable(format!("Could not parse the provider's event: {error}")),
         };

@@ -36,6 +36,14 @@ fn content(replay: &Replay) -> Value {
 }
 
 #[test]
+fn half_a_character_costs_no_more_than_itself() {
+    let half = delta(json!({"content": "a HALF b"})).to_string().replace("HALF", r"\ud83d");
+    let replay = replay(&model(OPENAI), [format!("data: {half}\n\n{}", stream(&[finish("stop")])).as_bytes()]);
+    assert_eq!(replay.message.error_message, None);
+    assert_eq!(content(&replay), json!([{"type": "text", "text": "a \u{fffd} b"}]));
+}
+
+#[test]
 fn text_thinking_and_usage_end_together() {
     let replay = whole(&[
         delta(json!({"role": "assistant", "content": "", "reasoning_content": null})),

@@ -1,19 +1,32 @@
 //! Half characters in JSON escapes: JavaScript writes `"\ud83d"` for a text that was cut inside of a character, and no Rust string can
 //! hold it. Such a half becomes U+FFFD, as it would on its way through UTF-8; the rest of the text is untouched. Pure.
 
+use serde::de::DeserializeOwned;
+
+/// What JSON text says, half characters replaced. Text without any costs nothing more than reading it.
+///
+/// # Errors
+/// As for [`serde_json::from_slice`].
+pub fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
+    serde_json::from_slice(json).or_else(|error| replace_lone(json).map_or(Err(error), |replaced| serde_json::from_slice(&replaced)))
+}
+
 /// The same JSON with every half character replaced; `None` if there is none.
-pub(crate) fn replace_lone(json: &[u8]) -> Option<Vec<u8>> {
+#[must_use]
+pub fn replace_lone(json: &[u8]) -> Option<Vec<u8>> {
     let mut changed: Option<Vec<u8>> = None;
     let mut at = 0;
     while let Some(byte) = json.get(at) {
-        let taken = match (byte, escape(json, at)) {
-            (b'\\', Some(0xd800..=0xdbff)) if matches!(escape(json, at + 6), Some(0xdc00..=0xdfff)) => 12,
-            (b'\\', Some(0xd800..=0xdfff)) => {
-                changed.get_or_insert_with(|| json.to_vec()).get_mut(at + 2..at + 6)?.copy_from_slice(b"fffd");
-                6
-            }
-            // Whatever is escaped is no backslash that escapes something itself.
-            (b'\\', _) => 2,
+        // Whatever is escaped is no backslash that escapes something itself.
+        let taken = match byte {
+            b'\\' => match escape(json, at) {
+                Some(0xd800..=0xdbff) if matches!(escape(json, at + 6), Some(0xdc00..=0xdfff)) => 12,
+                Some(0xd800..=0xdfff) => {
+                    changed.get_or_insert_with(|| json.to_vec()).get_mut(at + 2..at + 6)?.copy_from_slice(b"fffd");
+                    6
+                }
+                _ => 2,
+            },
             _ => 1,
         };
         at += taken;
