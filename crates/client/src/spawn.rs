@@ -1,5 +1,6 @@
 //! Starting an agent's daemon when none runs, detached, so that it outlives this program.
 
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -122,8 +123,13 @@ pub(crate) async fn wait_for_stop(transport: &Transport) -> Result<(), ClientErr
 }
 
 fn spawn(program: &DaemonProgram, environment: &Environment, home: &AgentHome, output: &std::path::Path) -> std::io::Result<Child> {
-    std::fs::create_dir_all(home.logs())?;
-    let log = std::fs::File::create(output)?;
+    wolli_home::atomic::create_folder(&home.logs())?;
+    // A file of its own: an earlier daemon may still be writing into the last one.
+    match std::fs::remove_file(output) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let log = std::fs::OpenOptions::new().append(true).create(true).mode(wolli_home::atomic::FILE_MODE).open(output)?;
     let mut command = Command::new(&program.program);
     command.args(&program.arguments).arg("daemon").arg(home.name().as_str());
     command.env_clear().envs(environment.variables()).current_dir(home.path());
