@@ -39,6 +39,9 @@ pub const ABORTED: &str = "Request was aborted";
 /// How much of a body that is no stream of events is kept to say what went wrong.
 const MAX_ERROR_BYTES: usize = 16 * 1024;
 
+/// How long the text of a refusal may take to arrive; the status alone says enough.
+const REFUSAL_LIMIT: Duration = Duration::from_secs(10);
+
 type Sending = Pin<Box<dyn Future<Output = Result<Response, reqwest::Error>> + Send>>;
 
 /// The events of one request. Dropping it ends the request.
@@ -206,7 +209,7 @@ impl ModelStream {
                 self.phase = Phase::Reading(Box::new(Reading::new(response, *folder)));
             }
             Outcome::Ready(Ok(response)) => {
-                self.set_timer(self.shared.config.idle_timeout);
+                self.set_timer(self.shared.config.idle_timeout.min(REFUSAL_LIMIT));
                 self.phase = Phase::Refused(Box::new(Refused { refusal: Refusal::new(&response), response, folder: *folder }));
             }
         }

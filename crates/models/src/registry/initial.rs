@@ -155,7 +155,14 @@ fn none(faults: Vec<String>) -> InitialModel {
 
 /// The faults as sentences, then what is used in their stead, then the rest.
 fn told(faults: &[String], used: Option<&Model>, rest: Option<&str>) -> String {
-    let faults = faults.iter().map(|fault| format!("{}.", fault.trim_end_matches('.')));
+    let mut unique: Vec<&String> = Vec::new();
+    for fault in faults {
+        // The session and the saved default may name the same model.
+        if !unique.contains(&fault) {
+            unique.push(fault);
+        }
+    }
+    let faults = unique.into_iter().map(|fault| format!("{}.", fault.trim_end_matches('.')));
     let used = used.map(|model| format!("Using {} instead.", model.reference()));
     faults.chain(used).chain(rest.map(str::to_owned)).collect::<Vec<_>>().join(" ")
 }
