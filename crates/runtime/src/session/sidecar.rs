@@ -54,14 +54,16 @@ impl Sidecar {
         Self { version: SIDECAR_VERSION, ..Self::default() }
     }
 
-    /// An epoch that is above every one that was counted.
+    /// An epoch that is above every one that was counted, unless the session was opened more than once an hour ever since:
+    /// the hours since 2026. Frame numbers stay below 2^53 with it, which JavaScript needs, for two centuries.
     pub(crate) fn epoch_by_clock() -> u32 {
-        u32::try_from(crate::clock::now_millis() / 1000).unwrap_or(u32::MAX - 1)
+        const START_OF_2026: i64 = 1_767_225_600_000;
+        const HOUR: i64 = 3_600_000;
+        u32::try_from((crate::clock::now_millis() - START_OF_2026) / HOUR).unwrap_or(0).max(1)
     }
 
-    /// Reads the sidecar. A session file without one was written by wolli 0.0.2 or lost it: its numbers 1, 2, 3 may
-    /// be known to somebody, so the next epoch is 1. One that is unreadable gives a number from the clock, which is
-    /// above every earlier one.
+    /// Reads the sidecar. A session file without one was written by wolli 0.0.2, or lost it; or it is unreadable. Numbers that
+    /// were counted in it may be known to somebody, so it goes on with one from the clock, which is above them.
     pub(super) fn load(session_file: &Path) -> Self {
         let path = sidecar_path(session_file);
         let mut content = Vec::new();
@@ -70,7 +72,7 @@ impl Sidecar {
                 tracing::warn!(path = %path.display(), %error, "the session's sidecar is unreadable; queued messages in it are lost");
                 Self { epoch: Self::epoch_by_clock(), ..Self::first() }
             }),
-            Err(_) => Self::first(),
+            Err(_) => Self { epoch: Self::epoch_by_clock(), ..Self::first() },
         }
     }
 
