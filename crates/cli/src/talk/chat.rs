@@ -25,7 +25,7 @@ use wolli_protocol::message::Message;
 use super::connect::{self, Which};
 use super::input;
 use super::print::link_error;
-use super::render::Renderer;
+use super::render::{Renderer, plain};
 use super::signals::{Signals, Stop};
 use crate::console::Console;
 use crate::failure::Failure;
@@ -245,6 +245,9 @@ impl Chat<'_> {
         self.note(&format!("({}: {model}, session {})", self.agent.name(), state.session_id))?;
         if state.confinement.as_deref() == Some("none") {
             self.note("(commands of this agent run with your own rights)")?;
+        }
+        for complaint in connect::complaints(&self.session).await {
+            self.note(&plain(&complaint))?;
         }
         if self.console.interactive {
             self.note("(/help says what can be typed)")?;

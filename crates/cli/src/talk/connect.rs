@@ -3,6 +3,7 @@
 use wolli_client::{Agent, DaemonProgram, SessionHandle, Wolli};
 use wolli_home::environment::Environment;
 use wolli_protocol::ids::SessionId;
+use wolli_protocol::resource::ResourceDiagnostic;
 
 use crate::failure::Failure;
 
@@ -32,4 +33,15 @@ pub(crate) async fn open(agent: &Agent, which: Which) -> Result<SessionHandle, F
         }
         Which::Named(id) => agent.session(&SessionId::from(id)).await?,
     })
+}
+
+/// What the daemon found wrong while it loaded the agent and the session: a model that cannot be used, a file that is broken. A
+/// daemon that cannot say is no reason to stop.
+pub(crate) async fn complaints(session: &SessionHandle) -> Vec<String> {
+    let Ok(summary) = session.resource_summary().await else { return Vec::new() };
+    let line = |diagnostic: &ResourceDiagnostic| match &diagnostic.path {
+        Some(path) => format!("wolli: {} ({path})", diagnostic.message),
+        None => format!("wolli: {}", diagnostic.message),
+    };
+    summary.diagnostics.iter().map(line).collect()
 }

@@ -39,6 +39,9 @@ pub(crate) async fn run(agent: &Agent, which: Which, job: &Job, console: &Consol
         failure = stopped(&mut signals, deadline, job) => return Err(failure),
         session = connect::open(agent, which) => session?,
     };
+    for complaint in connect::complaints(&session).await {
+        console.complain(&plain(&complaint));
+    }
     let mut exchange = Exchange::default();
     let outcome = tokio::select! {
         biased;
