@@ -10,6 +10,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::fs::OFlags;
+
 use crate::atomic::FILE_MODE;
 use crate::pause::Patience;
 
@@ -61,7 +63,9 @@ impl FileLock {
     }
 }
 
-/// Opens (and if need be creates, 0600) a file that carries a lock; never truncates it.
+/// Opens (and if need be creates, 0600) a file that carries a lock; never truncates it, and never follows a link: tools can make
+/// links in a home, and what they point to would be overwritten with our record.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(FILE_MODE).open(path)
+    let flags = i32::try_from(OFlags::NOFOLLOW.bits()).map_err(io::Error::other)?;
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(FILE_MODE).custom_flags(flags).open(path)
 }

@@ -206,3 +206,13 @@ fn two_spellings_are_one_lock() {
     let _first = take(&folder.path().join("real/daemon.lock")).unwrap();
     assert!(matches!(take(&folder.path().join("link/daemon.lock")), Err(LockError::Held { .. })));
 }
+
+#[test]
+fn a_link_in_place_of_the_lock_is_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, victim) = (folder.path().join("daemon.lock"), folder.path().join("victim"));
+    fs::write(&victim, "precious").unwrap();
+    std::os::unix::fs::symlink(&victim, &path).unwrap();
+    assert!(take(&path).is_err());
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+}
