@@ -10,8 +10,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
+use serde_json::Value;
 use tokio::sync::watch;
-use wolli_protocol::command::Command;
+use wolli_protocol::command::{Command, CommandError};
 use wolli_protocol::ids::SessionId;
 
 use super::opening::{self, Opening};
@@ -20,18 +21,31 @@ use crate::http::answer::{self, Answer};
 use crate::server::limits::Timing;
 use crate::stop::Stop;
 
+/// Bytes of a body that are read at once, in less than a millisecond. A larger one is read on a thread for blocking work, since all
+/// streams would wait for it.
+const LIGHT_BODY: usize = 256 * 1024;
+
 /// White space that keeps a connection in use; JSON may begin with it.
 const WAITING: &[u8] = b" ";
 
 /// Answers the command in `body`.
 pub(crate) async fn answer(opening: &watch::Receiver<Opening>, id: SessionId, body: Bytes, timing: &Timing, stop: &Stop) -> Answer {
-    let Some(request) = envelope::parse(&body) else { return answer::json(envelope::MALFORMED) };
-    drop(body);
+    let light = if body.len() <= LIGHT_BODY { Some(read(&body)) } else { None };
+    if matches!(light, Some(None)) {
+        return answer::json(envelope::MALFORMED);
+    }
     let runtime = match opening::wait(opening, timing.loading).await {
         Ok(runtime) => runtime,
         Err(unavailable) => return unavailable.answer(),
     };
-    let command = Command::from_json(&request);
+    let request = match light {
+        Some(request) => request,
+        None => match runtime.tasks().spawn_blocking(move || read(&body)).await {
+            Ok(request) => request,
+            Err(_) => return answer::internal_error(),
+        },
+    };
+    let Some((request, command)) = request else { return answer::json(envelope::MALFORMED) };
     let pace = command.as_ref().map_or(Pace::Read, pace);
     let stop = stop.clone();
     let execute = {
@@ -54,6 +68,13 @@ pub(crate) async fn answer(opening: &watch::Receiver<Opening>, id: SessionId, bo
             in_pieces(Box::pin(async { task.await.unwrap_or_default() }), timing).await
         }
     }
+}
+
+/// The request and the command in it; nothing if it is no JSON.
+fn read(body: &[u8]) -> Option<(Value, Result<Command, CommandError>)> {
+    let request = envelope::parse(body)?;
+    let command = Command::from_json(&request);
+    Some((request, command))
 }
 
 /// How a command is run.
