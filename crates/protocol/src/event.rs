@@ -305,26 +305,6 @@ impl AssistantMessageEvent {
             | Self::ToolcallEnd { content_index, .. } => *content_index,
         }
     }
-
-    /// Puts the message so far into the event, which is its form in view `full`.
-    #[must_use]
-    pub fn with_partial(mut self, message: AssistantMessage) -> Self {
-        match &mut self {
-            Self::ToolcallStart { partial, tool_call_id, tool_name, .. } => {
-                (*tool_call_id, *tool_name) = (None, None);
-                *partial = Some(message);
-            }
-            Self::TextStart { partial, .. }
-            | Self::TextDelta { partial, .. }
-            | Self::TextEnd { partial, .. }
-            | Self::ThinkingStart { partial, .. }
-            | Self::ThinkingDelta { partial, .. }
-            | Self::ThinkingEnd { partial, .. }
-            | Self::ToolcallDelta { partial, .. }
-            | Self::ToolcallEnd { partial, .. } => *partial = Some(message),
-        }
-        self
-    }
 }
 
 /// Frames of the agent's control stream after its `hello`. Clients of wolli 0.0.2 take every type that is

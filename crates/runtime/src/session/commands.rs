@@ -198,7 +198,6 @@ impl Actor {
     pub(super) fn run_ended(&mut self, panicked: bool) {
         if panicked {
             tracing::error!("a run panicked; the session goes on");
-            self.prompt_stored(Err(StoreError::Closed));
             self.hub.publish_changing(&SessionEvent::AgentEnd { messages: Vec::new() }, |state| state.is_streaming = false);
         }
         // A run that could not even store its prompt never said so if it panicked; nobody waits for ever.

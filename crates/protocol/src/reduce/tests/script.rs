@@ -181,7 +181,7 @@ impl Recorder {
 
     fn step(&mut self, step: Step, message: &AssistantMessage) {
         let delta = SessionEvent::MessageUpdate { assistant_message_event: step.clone(), message: None };
-        let step = step.with_partial(message.clone());
+        let step = with_partial(step, message.clone());
         self.push(delta, SessionEvent::MessageUpdate { assistant_message_event: step, message: Some(message.clone()) });
     }
 
@@ -349,4 +349,23 @@ impl Daemon {
         hello.entries = after.map(|after| self.entries().into_iter().skip_while(|entry| entry.id != *after).skip(1).collect());
         (hello, Vec::new())
     }
+}
+
+/// A step in its form in view `full`, which carries the message so far.
+fn with_partial(mut step: Step, message: AssistantMessage) -> Step {
+    match &mut step {
+        Step::ToolcallStart { partial, tool_call_id, tool_name, .. } => {
+            (*tool_call_id, *tool_name) = (None, None);
+            *partial = Some(message);
+        }
+        Step::TextStart { partial, .. }
+        | Step::TextDelta { partial, .. }
+        | Step::TextEnd { partial, .. }
+        | Step::ThinkingStart { partial, .. }
+        | Step::ThinkingDelta { partial, .. }
+        | Step::ThinkingEnd { partial, .. }
+        | Step::ToolcallDelta { partial, .. }
+        | Step::ToolcallEnd { partial, .. } => *partial = Some(message),
+    }
+    step
 }
