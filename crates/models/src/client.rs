@@ -5,7 +5,9 @@
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
+use wolli_protocol::model::Model;
 
+use crate::port::ModelPort;
 use crate::request::{ClientConfig, ModelRequest};
 use crate::stream::ModelStream;
 use crate::transport::Transport;
@@ -20,13 +22,38 @@ pub struct ModelClient {
 pub(crate) struct Shared {
     pub(crate) config: ClientConfig,
     pub(crate) transport: Transport,
+    pub(crate) provided: Option<Provided>,
+}
+
+/// Models that the program answers for itself.
+#[derive(Debug)]
+pub(crate) struct Provided {
+    pub(crate) port: Arc<dyn ModelPort>,
+    models: Vec<Model>,
+}
+
+impl Provided {
+    pub(crate) fn serves(&self, model: &Model) -> bool {
+        self.models.iter().any(|own| own.provider == model.provider && own.id == model.id)
+    }
 }
 
 impl ModelClient {
     #[must_use]
     pub fn new(config: ClientConfig) -> Self {
+        Self::build(config, None)
+    }
+
+    /// A client whose requests to the models of `port` are answered by it.
+    #[must_use]
+    pub fn with_port(config: ClientConfig, port: Arc<dyn ModelPort>) -> Self {
+        let models = port.models();
+        Self::build(config, Some(Provided { port, models }))
+    }
+
+    fn build(config: ClientConfig, provided: Option<Provided>) -> Self {
         let transport = Transport::new(config.connect_timeout);
-        Self { shared: Arc::new(Shared { config, transport }) }
+        Self { shared: Arc::new(Shared { config, transport, provided }) }
     }
 
     /// Starts a request. Nothing is sent before the stream is polled, which must happen inside a tokio runtime.

@@ -9,6 +9,7 @@ mod formats;
 mod headers;
 pub mod indirection;
 pub mod overflow;
+pub mod port;
 mod prepare;
 #[cfg(test)]
 mod properties;

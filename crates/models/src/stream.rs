@@ -5,6 +5,7 @@
 
 mod attempt;
 mod echoing;
+mod provided;
 mod reading;
 mod waiting;
 
@@ -30,6 +31,7 @@ use crate::repair::Repairs;
 use crate::request::ModelRequest;
 use crate::{retry, transport};
 use attempt::{Attempt, Prepared, Refusal};
+use provided::Provided;
 use reading::Reading;
 use waiting::{Outcome, first};
 
@@ -48,6 +50,7 @@ type Sending = Pin<Box<dyn Future<Output = Result<Response, reqwest::Error>> + S
 pub struct ModelStream {
     shared: Arc<Shared>,
     request: ModelRequest,
+    cancel: CancellationToken,
     cancelled: Pin<Box<WaitForCancellationFutureOwned>>,
     /// For silence, back-off and pauses; one timer is enough, as only one of them is waited for at a time.
     timer: Option<Pin<Box<Sleep>>>,
@@ -80,6 +83,7 @@ enum Phase {
     },
     BackingOff,
     Echoing(Box<Echo>),
+    Provided(Box<Provided>),
     Over,
 }
 
@@ -94,7 +98,8 @@ impl ModelStream {
         Self {
             shared,
             request,
-            cancelled: Box::pin(cancel.cancelled_owned()),
+            cancelled: Box::pin(cancel.clone().cancelled_owned()),
+            cancel,
             timer: None,
             phase: Phase::Begin,
             ready: VecDeque::new(),
@@ -124,6 +129,7 @@ impl ModelStream {
                 Phase::Draining { .. } => self.drain().await,
                 Phase::BackingOff => self.back_off().await,
                 Phase::Echoing(_) => self.echo().await,
+                Phase::Provided(_) => self.read_provided().await,
                 Phase::Over => return None,
             }
         }
@@ -135,6 +141,15 @@ impl ModelStream {
     }
 
     fn begin(&mut self) {
+        if let Some(provided) = self.shared.provided.as_ref().filter(|provided| provided.serves(&self.request.model)) {
+            let events = provided.port.answer(self.request.clone(), self.cancel.clone());
+            let begun = AssistantMessage::begin(&self.request.model, self.timestamp);
+            let provided = Provided::new(events, &begun);
+            self.start(begun);
+            self.set_timer(self.shared.config.idle_timeout);
+            self.phase = Phase::Provided(Box::new(provided));
+            return;
+        }
         if self.request.model.api == crate::registry::DEMO_API {
             let echo = Echo::new(&self.request, self.timestamp);
             self.start(echo.begun());
@@ -360,6 +375,7 @@ impl fmt::Debug for ModelStream {
             Phase::Draining { .. } => "draining",
             Phase::BackingOff => "backing off",
             Phase::Echoing(_) => "echoing",
+            Phase::Provided(_) => "provided",
             Phase::Over => "over",
         };
         formatter.debug_struct("ModelStream").field("model", &self.request.model.reference()).field("phase", &phase).finish_non_exhaustive()

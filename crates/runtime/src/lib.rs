@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`runtime`] | opens a home, hands out sessions, shuts down in order |
 //! | [`session`] | session files, the tree in them, the actor of a resident session |
+//! | [`embed`] | the engine for programs that want it in their own process |
 //! | `turn` | one run: model calls and tool calls until nothing is left to do |
 //! | [`hub`] | the log of each session, and its readers |
 //! | [`tools`] | the built-in tools |
@@ -13,6 +14,7 @@
 
 pub mod agent;
 pub mod clock;
+pub mod embed;
 pub mod hub;
 pub mod limits;
 pub mod prompt;

@@ -46,6 +46,7 @@ async fn open_with(folder: &Path, config: Config) -> Runtime {
         environment,
         config,
         diagnostics: Vec::new(),
+        ports: wolli_runtime::embed::Ports::default(),
     })
     .await
     .unwrap()

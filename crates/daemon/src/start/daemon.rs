@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use wolli_home::lock::HomeLock;
 use wolli_protocol::resource::{DiagnosticKind, ResourceDiagnostic};
+use wolli_runtime::embed::Ports;
 use wolli_runtime::runtime::{Inputs, Runtime};
 use wolli_runtime::tasks::Tasks;
 
@@ -211,7 +212,16 @@ fn inputs(prepared: Prepared) -> Inputs {
             collision: None,
         }
     });
-    Inputs { root, shared, home, agent, environment, diagnostics: diagnostics.collect(), config: configuration.values }
+    Inputs {
+        root,
+        shared,
+        home,
+        agent,
+        environment,
+        diagnostics: diagnostics.collect(),
+        config: configuration.values,
+        ports: Ports::default(),
+    }
 }
 
 async fn open(inputs: Inputs, opened: watch::Sender<Opening>, stop: Stop) {

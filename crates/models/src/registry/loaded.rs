@@ -33,6 +33,8 @@ pub struct RegistryInputs {
     /// Keys given to this process alone, by provider.
     pub runtime_keys: BTreeMap<String, SecretString>,
     pub clock: Clock,
+    /// Models that the program answers for itself; listed first, and usable without credentials.
+    pub provided: Vec<Model>,
     /// `models.demo`: whether the demonstration model is listed and may stand in for a missing one.
     pub demo: bool,
 }
@@ -68,6 +70,7 @@ pub enum SelectError {
 pub struct Registry {
     providers: Vec<ProviderRow>,
     models: Vec<Listed>,
+    provided: Vec<Model>,
     demo_model: Model,
     pub(super) demo: bool,
     settings: BTreeMap<String, ProviderSettings>,
@@ -87,6 +90,7 @@ impl Registry {
         Self {
             providers: catalogue.providers,
             models: assembled.models,
+            provided: inputs.provided,
             demo_model: demo_model(),
             demo: inputs.demo,
             settings: assembled.settings,
@@ -107,7 +111,8 @@ impl Registry {
     #[must_use]
     pub fn models(&self) -> Vec<&Model> {
         let demo = self.demo.then_some(&self.demo_model);
-        self.models.iter().map(|listed| &listed.model).chain(demo).collect()
+        let listed = self.models.iter().map(|listed| &listed.model).filter(|model| !self.is_provided(&model.provider, &model.id));
+        self.provided.iter().chain(listed).chain(demo).collect()
     }
 
     /// The models that can be used now: their wire kind is supported and a key is configured. Asks no network.
@@ -122,7 +127,9 @@ impl Registry {
                 answer
             }
         };
-        self.models().into_iter().filter(|model| supported_apis(&model.api) && has(&model.provider)).collect()
+        let mut can_be_used =
+            |model: &Model| self.is_provided(&model.provider, &model.id) || (supported_apis(&model.api) && has(&model.provider));
+        self.models().into_iter().filter(|model| can_be_used(model)).collect()
     }
 
     /// The model of exactly this provider and id. The demonstration model is found whether or not it is listed.
@@ -131,7 +138,13 @@ impl Registry {
         if provider == DEMO_PROVIDER && id == DEMO_MODEL {
             return Some(&self.demo_model);
         }
-        self.models.iter().map(|listed| &listed.model).find(|model| model.provider == provider && model.id == id)
+        let listed = self.models.iter().map(|listed| &listed.model);
+        self.provided.iter().chain(listed).find(|model| model.provider == provider && model.id == id)
+    }
+
+    /// True if the program answers for this model itself.
+    fn is_provided(&self, provider: &str, id: &str) -> bool {
+        self.provided.iter().any(|model| model.provider == provider && model.id == id)
     }
 
     /// The model, if it can be chosen by name.
@@ -143,6 +156,9 @@ impl Registry {
         let Some(model) = self.find(provider, id) else {
             return Err(SelectError::NotFound { reference: format!("{provider}/{id}") });
         };
+        if self.is_provided(provider, id) {
+            return Ok(model);
+        }
         if !supported_apis(&model.api) {
             let (provider, id) = names();
             return Err(SelectError::UnsupportedApi { provider, id, api: model.api.clone() });
@@ -178,7 +194,7 @@ impl Registry {
     /// Whether a model's prices can be believed; those of models that are not listed cannot.
     #[must_use]
     pub fn pricing(&self, provider: &str, id: &str) -> Pricing {
-        if provider == DEMO_PROVIDER {
+        if provider == DEMO_PROVIDER || self.is_provided(provider, id) {
             return Pricing::Known;
         }
         let listed = self.models.iter().find(|listed| listed.model.provider == provider && listed.model.id == id);
@@ -282,7 +298,7 @@ impl Registry {
     pub async fn resolve_auth(&self, model: &Model, session: Option<&str>) -> Result<RequestAuth, AuthError> {
         let provider = model.provider.as_str();
         let mut auth = RequestAuth::default();
-        if provider == DEMO_PROVIDER {
+        if provider == DEMO_PROVIDER || self.is_provided(provider, &model.id) {
             return Ok(auth);
         }
         let settings = self.settings.get(provider);

@@ -76,6 +76,7 @@ impl Setup<'_> {
             credentials,
             runtime_keys: BTreeMap::new(),
             clock: || NOW,
+            provided: Vec::new(),
             demo: self.demo,
         })
     }

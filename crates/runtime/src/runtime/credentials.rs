@@ -19,12 +19,15 @@ use wolli_models::indirection::{CommandRunner, Resolver};
 use wolli_models::registry::{ConfigText, Registry, RegistryInputs};
 use wolli_protocol::resource::{DiagnosticKind, ResourceDiagnostic};
 
+use crate::embed::Ports;
+
 /// Reads everything that says which models there are. Blocking. Broken files are diagnostics of the registry or of ours.
 pub(super) fn load_registry(
     home: &AgentHome,
     shared: &SharedFolder,
     environment: &Environment,
     config: &Config,
+    ports: &Ports,
 ) -> (Registry, Vec<ResourceDiagnostic>) {
     let mut diagnostics = Vec::new();
     let models = shared.models();
@@ -57,9 +60,10 @@ pub(super) fn load_registry(
         catalogue_override: None,
         models_json,
         resolver: Arc::new(Resolver::new(variables, Arc::new(commands))),
-        credentials: Arc::new(Stored::new(home, shared)),
+        credentials: ports.credentials.clone().unwrap_or_else(|| Arc::new(Stored::new(home, shared))),
         runtime_keys: BTreeMap::new(),
         clock: system_clock,
+        provided: ports.models.as_ref().map(|port| port.models()).unwrap_or_default(),
         demo: config.models.demo,
     });
     (registry, diagnostics)

@@ -21,9 +21,10 @@ use super::hubs::Hubs;
 use super::services::Services;
 use super::sessions::Slots;
 use crate::agent::Agent;
+use crate::embed::{Ports, PromptPort};
 use crate::session::Listing;
 use crate::tasks::Tasks;
-use crate::tools::{ControlState, tool_environment};
+use crate::tools::{ControlState, Stage, ToolSet, ToolSetError, tool_environment};
 
 /// What a runtime is opened with. The caller holds the home's lock.
 #[derive(Debug)]
@@ -37,6 +38,8 @@ pub struct Inputs {
     pub config: Config,
     /// What was wrong with the configuration; shown with the runtime's own diagnostics.
     pub diagnostics: Vec<ResourceDiagnostic>,
+    /// What the program brings along; the daemon brings nothing.
+    pub ports: Ports,
 }
 
 /// Why an agent cannot be opened.
@@ -46,6 +49,34 @@ pub enum OpenError {
     Home { path: String, source: std::io::Error },
     #[error("cannot create the agent's first session: {0}")]
     FirstSession(#[from] super::SessionError),
+    #[error(transparent)]
+    Tools(#[from] ToolSetError),
+}
+
+/// What sessions are equipped with, by how far the agent is.
+#[derive(Debug)]
+pub(super) struct Equipment {
+    forming: ToolSet,
+    deployed: ToolSet,
+    /// Writes the system prompt in place of the built-in text.
+    pub(super) system_prompt: Option<PromptPort>,
+}
+
+impl Equipment {
+    fn new(ports: &Ports) -> Result<Self, ToolSetError> {
+        Ok(Self {
+            forming: ports.tools.set(Stage::Forming)?,
+            deployed: ports.tools.set(Stage::Deployed)?,
+            system_prompt: ports.system_prompt.clone(),
+        })
+    }
+
+    pub(super) fn tools(&self, stage: Stage) -> ToolSet {
+        match stage {
+            Stage::Forming => self.forming.clone(),
+            Stage::Deployed => self.deployed.clone(),
+        }
+    }
 }
 
 /// One agent, open. Clones share it.
@@ -55,6 +86,7 @@ pub struct Runtime {
     pub(super) slots: Arc<Slots>,
     pub(super) listing: Arc<Mutex<Listing>>,
     pub(super) shared: SharedFolder,
+    pub(super) equipment: Arc<Equipment>,
     pub(super) diagnostics: Arc<Mutex<Vec<ResourceDiagnostic>>>,
     pub(super) token: CancellationToken,
 }
@@ -66,6 +98,7 @@ impl Runtime {
     /// The home cannot be written. Files in it that are broken are diagnostics, not errors.
     pub async fn open(inputs: Inputs) -> Result<Self, OpenError> {
         let tasks = Tasks::new();
+        let equipment = Arc::new(Equipment::new(&inputs.ports)?);
         let prepared = tasks.spawn_blocking(move || prepare(inputs));
         let Prepared { services, listing, shared, diagnostics } = match prepared.await {
             Ok(prepared) => prepared?,
@@ -78,6 +111,7 @@ impl Runtime {
             slots: Arc::new(Slots(Mutex::new(HashMap::new()))),
             listing: Arc::new(Mutex::new(listing)),
             shared,
+            equipment,
             diagnostics: Arc::new(Mutex::new(diagnostics)),
             token,
         };
@@ -141,25 +175,25 @@ struct Prepared {
 
 /// Reads everything that does not grow with the agent's history. Blocking.
 fn prepare(inputs: Inputs) -> Result<Prepared, OpenError> {
-    let Inputs { root, shared, home, agent, environment, config, mut diagnostics } = inputs;
+    let Inputs { root, shared, home, agent, environment, config, mut diagnostics, ports } = inputs;
     for folder in [home.sessions(), home.temporary()] {
         wolli_home::atomic::create_folder(&folder)
             .map_err(|source| OpenError::Home { path: folder.to_string_lossy().into_owned(), source })?;
     }
     diagnostics.extend(agent.warnings.iter().map(|warning| warn(warning.clone(), Some(&home.config_json()))));
-    let (registry, problems) = credentials::load_registry(&home, &shared, &environment, &config);
+    let (registry, problems) = credentials::load_registry(&home, &shared, &environment, &config, &ports);
     diagnostics.extend(problems);
     let ledger = open_ledger(&home, &mut diagnostics);
     let listing = Listing::new(home.sessions());
     let spill_folder = home.temporary();
     let variables = environment.variables().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
+    let client = ClientConfig { idle_timeout: config.limits.provider_idle, retries: config.limits.retries, ..ClientConfig::default() };
     let services = Services {
         tasks: Tasks::new(),
-        client: ModelClient::new(ClientConfig {
-            idle_timeout: config.limits.provider_idle,
-            retries: config.limits.retries,
-            ..ClientConfig::default()
-        }),
+        client: match ports.models {
+            Some(port) => ModelClient::with_port(client, port),
+            None => ModelClient::new(client),
+        },
         registry: Arc::new(registry),
         control: Control::new(),
         hubs: Hubs::default(),

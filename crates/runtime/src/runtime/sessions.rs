@@ -19,7 +19,7 @@ use super::control::ControlReader;
 use super::models::start_of_session;
 use super::open::Runtime;
 use crate::clock::now_iso;
-use crate::hub::{Attach, Cursor, Hub};
+use crate::hub::{Attach, Attached, Cursor, Hub};
 use crate::limits::HELLO_ENTRIES_BYTES;
 use crate::prompt::{MemoryFiles, SystemPrompt, project_contexts};
 use crate::session::{
@@ -241,7 +241,7 @@ impl Runtime {
     fn equip(&self, stage: Stage) -> (Arc<ToolSet>, Arc<str>) {
         let document = self.services.agent.document();
         let home = self.services.agent.home();
-        let tools = built_in(stage);
+        let tools = self.equipment.tools(stage);
         let memory = MemoryFiles::read(home.path());
         let appendix =
             wolli_home::reading::read(&home.append_system()).ok().flatten().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -255,7 +255,10 @@ impl Runtime {
             confinement: CONFINEMENT,
             appendix: appendix.as_deref(),
         };
-        let text = prompt.render();
+        let text = match &self.equipment.system_prompt {
+            Some(port) => port.write(&prompt),
+            None => prompt.render(),
+        };
         (Arc::new(tools), text.into())
     }
 
@@ -365,16 +368,7 @@ impl Runtime {
     /// # Errors
     /// There is no such session, its file cannot be used, or `after` is not on its active branch.
     pub async fn attach(&self, id: &SessionId, attach: &Attach, after: Option<EntryId>) -> Result<AttachedSession, SessionError> {
-        let mut attempts = 0;
-        let (session, attached) = loop {
-            let session = self.session(id).await?;
-            let attached = session.hub().attach(attach);
-            attempts += 1;
-            // It may have been leaving memory while we attached.
-            if !session.is_closed() || attempts >= REOPEN_ATTEMPTS {
-                break (session, attached);
-            }
-        };
+        let (session, attached) = self.attach_reader(id, attach).await?;
         let resumed = attached.hello.stream.is_some_and(|stream| stream.resumed);
         let mut json = serde_json::to_string(&attached.hello).unwrap_or_else(|_| "{}".into());
         if let Some(after) = after.filter(|_| !resumed) {
@@ -390,6 +384,20 @@ impl Runtime {
         let mut hello = BytesMut::new();
         sse::encode_frame(&mut hello, "hello", json.as_bytes(), None);
         Ok(AttachedSession { hello: hello.freeze(), cursor: attached.cursor, session })
+    }
+
+    /// Attaches a reader, which makes the session live.
+    pub(crate) async fn attach_reader(&self, id: &SessionId, attach: &Attach) -> Result<(SessionHandle, Attached), SessionError> {
+        let mut attempts = 0;
+        loop {
+            let session = self.session(id).await?;
+            let attached = session.hub().attach(attach);
+            attempts += 1;
+            // It may have been leaving memory while we attached.
+            if !session.is_closed() || attempts >= REOPEN_ATTEMPTS {
+                return Ok((session, attached));
+            }
+        }
     }
 
     /// A page of the active branch, without making the session live.
@@ -489,7 +497,7 @@ impl Runtime {
     /// The tools that a session which opens now gets.
     #[must_use]
     pub fn tools(&self) -> Vec<ToolInfo> {
-        built_in(self.services.agent.stage()).specs().map(crate::tools::ToolSpec::info).collect()
+        self.equipment.tools(self.services.agent.stage()).specs().map(crate::tools::ToolSpec::info).collect()
     }
 
     /// The agent's context files.
@@ -499,11 +507,6 @@ impl Runtime {
     pub async fn contexts(&self) -> Result<Vec<ContextInfo>, SessionError> {
         self.blocking(|runtime| project_contexts(runtime.services.agent.home().path())).await
     }
-}
-
-fn built_in(stage: Stage) -> ToolSet {
-    #[expect(clippy::expect_used, reason = "the built-in tools alone have no name twice; a test of the set holds that")]
-    ToolSet::new(stage, []).expect("built-in tools have names of their own")
 }
 
 fn splice_entries(json: &mut String, page: &EntriesPage) {
