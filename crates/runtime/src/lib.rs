@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`runtime`] | opens a home, hands out sessions, shuts down in order |
 //! | [`session`] | session files, the tree in them, the actor of a resident session |
+//! | [`service`] | the port to service managers |
 //! | [`embed`] | the engine for programs that want it in their own process |
 //! | `turn` | one run: model calls and tool calls until nothing is left to do |
 //! | [`hub`] | the log of each session, and its readers |
@@ -19,6 +20,7 @@ pub mod hub;
 pub mod limits;
 pub mod prompt;
 pub mod runtime;
+pub mod service;
 pub mod session;
 pub mod tasks;
 pub mod tools;

@@ -59,6 +59,7 @@ pub(crate) fn session_error(error: &SessionError) -> Answer {
         | SessionError::Page(PageError::File(_))
         | SessionError::Model(_)
         | SessionError::Agent(_)
+        | SessionError::Service(_)
         | SessionError::Command(_) => StatusCode::INTERNAL_SERVER_ERROR,
     };
     answer::error(status, &error.to_string())

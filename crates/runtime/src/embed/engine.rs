@@ -20,6 +20,7 @@ use super::session::Session;
 use crate::limits::SHUTDOWN_GRACE;
 use crate::prompt::SystemPrompt;
 use crate::runtime::{Inputs, OpenError, Runtime, SessionError};
+use crate::service::ServiceManager;
 use crate::tools::Tool;
 
 /// How long a holder of the home that is shutting down is waited for; its whole hand-over takes less.
@@ -115,6 +116,13 @@ impl EngineBuilder {
         self
     }
 
+    /// Makes the agent a service when it is deployed.
+    #[must_use]
+    pub fn service(mut self, service: Arc<dyn ServiceManager>) -> Self {
+        self.ports.service = service;
+        self
+    }
+
     /// Takes the home, made if there is none, and opens it. Needs a tokio runtime with time and I/O enabled.
     ///
     /// A home that is made here is deployed at once: nobody interviews an agent that a program embeds.
@@ -193,6 +201,15 @@ impl Engine {
     /// There is none with this id, or its file cannot be used.
     pub async fn open_session(&self, id: &SessionId) -> Result<Session, SessionError> {
         let session = self.runtime.session(id).await?;
+        Ok(Session::new(self.runtime.clone(), session.id().clone()))
+    }
+
+    /// Makes the agent a service, marks it as deployed and gives it a fresh session: all of it or nothing.
+    ///
+    /// # Errors
+    /// The service manager or the disk refused; the agent is what it was before.
+    pub async fn deploy(&self) -> Result<Session, SessionError> {
+        let session = self.runtime.deploy().await?;
         Ok(Session::new(self.runtime.clone(), session.id().clone()))
     }
 

@@ -7,6 +7,7 @@ use wolli_models::credentials::CredentialSource;
 use wolli_models::port::ModelPort;
 
 use crate::prompt::SystemPrompt;
+use crate::service::{NoServiceManager, ServiceManager};
 use crate::tools::{Stage, Tool, ToolSet, ToolSetError};
 
 /// Writes the system prompt of a session that becomes resident, from the parts that the built-in one is made of. Called on
@@ -57,7 +58,7 @@ impl Tools {
 }
 
 /// All ports of a program.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Ports {
     pub tools: Tools,
     /// Absent: the built-in prompt.
@@ -66,6 +67,14 @@ pub struct Ports {
     pub models: Option<Arc<dyn ModelPort>>,
     /// Absent: the two `auth.json`.
     pub credentials: Option<Arc<dyn CredentialSource>>,
+    /// Makes a deployed agent a service; by default nothing does.
+    pub service: Arc<dyn ServiceManager>,
+}
+
+impl Default for Ports {
+    fn default() -> Self {
+        Self { tools: Tools::default(), system_prompt: None, models: None, credentials: None, service: Arc::new(NoServiceManager) }
+    }
 }
 
 impl fmt::Debug for Ports {
@@ -76,6 +85,7 @@ impl fmt::Debug for Ports {
             .field("system_prompt", &self.system_prompt)
             .field("models", &self.models)
             .field("credentials", &self.credentials.is_some())
+            .field("service", &self.service)
             .finish()
     }
 }

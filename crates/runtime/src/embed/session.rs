@@ -1,5 +1,7 @@
 //! One session's verbs. Each makes the session resident if it is not; a handle costs nothing and keeps nothing in memory.
 
+use std::fmt;
+
 use wolli_protocol::ids::SessionId;
 use wolli_protocol::message::{ImageContent, Message};
 use wolli_protocol::model::{Model, ThinkingLevel};
@@ -11,10 +13,16 @@ use crate::runtime::{Runtime, SessionError};
 use crate::session::{ClearedQueues, read_messages};
 
 /// A session of an engine. Cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Session {
     runtime: Runtime,
     id: SessionId,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Session").field(&self.id.as_str()).finish()
+    }
 }
 
 impl Session {

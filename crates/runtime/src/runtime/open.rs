@@ -22,6 +22,7 @@ use super::services::Services;
 use super::sessions::Slots;
 use crate::agent::Agent;
 use crate::embed::{Ports, PromptPort};
+use crate::service::ServiceManager;
 use crate::session::Listing;
 use crate::tasks::Tasks;
 use crate::tools::{ControlState, Stage, ToolSet, ToolSetError, tool_environment};
@@ -87,6 +88,7 @@ pub struct Runtime {
     pub(super) listing: Arc<Mutex<Listing>>,
     pub(super) shared: SharedFolder,
     pub(super) equipment: Arc<Equipment>,
+    pub(super) service: Arc<dyn ServiceManager>,
     pub(super) diagnostics: Arc<Mutex<Vec<ResourceDiagnostic>>>,
     pub(super) token: CancellationToken,
 }
@@ -99,6 +101,7 @@ impl Runtime {
     pub async fn open(inputs: Inputs) -> Result<Self, OpenError> {
         let tasks = Tasks::new();
         let equipment = Arc::new(Equipment::new(&inputs.ports)?);
+        let service = Arc::clone(&inputs.ports.service);
         let prepared = tasks.spawn_blocking(move || prepare(inputs));
         let Prepared { services, listing, shared, diagnostics } = match prepared.await {
             Ok(prepared) => prepared?,
@@ -112,6 +115,7 @@ impl Runtime {
             listing: Arc::new(Mutex::new(listing)),
             shared,
             equipment,
+            service,
             diagnostics: Arc::new(Mutex::new(diagnostics)),
             token,
         };

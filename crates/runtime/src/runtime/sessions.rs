@@ -22,6 +22,7 @@ use crate::clock::now_iso;
 use crate::hub::{Attach, Attached, Cursor, Hub};
 use crate::limits::HELLO_ENTRIES_BYTES;
 use crate::prompt::{MemoryFiles, SystemPrompt, project_contexts};
+use crate::service::ServiceError;
 use crate::session::{
     CommandError, EntriesPage, OpenFileError, PageError, Restored, RestoredModel, SessionFile, SessionHandle, SessionParts, Sidecar,
     StoredSession, TurnSettings, initial_state, is_unfinished, open_session, read_page,
@@ -53,6 +54,8 @@ pub enum SessionError {
     Agent(String),
     #[error(transparent)]
     Command(#[from] CommandError),
+    #[error(transparent)]
+    Service(#[from] ServiceError),
     #[error("the daemon is shutting down")]
     ShuttingDown,
 }
@@ -307,22 +310,36 @@ impl Runtime {
         self.new_session().await
     }
 
-    /// Marks the agent as deployed and gives it a fresh session, both or neither.
+    /// Makes the agent a service, marks it as deployed and gives it a fresh session: all of it or nothing.
+    ///
+    /// Again is fine: the time of the first deployment stays, and another session is created.
     ///
     /// # Errors
-    /// The disk refused; the agent is what it was before.
+    /// The service manager or the disk refused; the agent is what it was before.
     pub async fn deploy(&self) -> Result<SessionHandle, SessionError> {
         self.add_session(|runtime| {
+            runtime.service.check()?;
             let parts = runtime.create(Stage::Deployed)?;
-            match runtime.services.agent.change(Change::Deploy(std::time::SystemTime::now())) {
+            match runtime.commit_deployment() {
                 Ok(()) => Ok(parts),
                 Err(error) => {
                     parts.file.discard();
-                    Err(SessionError::Agent(error.to_string()))
+                    Err(error)
                 }
             }
         })
         .await
+    }
+
+    /// Installs the service, then sets the latch, which is the moment from which the agent counts as deployed. Blocking.
+    fn commit_deployment(&self) -> Result<(), SessionError> {
+        let installed = self.service.install()?;
+        self.services.agent.change(Change::Deploy(std::time::SystemTime::now())).map_err(|error| {
+            if installed && let Err(undo) = self.service.uninstall() {
+                tracing::error!(%undo, "the service of an agent that could not be deployed was not taken away");
+            }
+            SessionError::Agent(error.to_string())
+        })
     }
 
     /// The agent and all its sessions.
