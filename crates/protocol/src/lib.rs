@@ -15,6 +15,7 @@ pub mod output_tail;
 pub mod partial_json;
 pub mod reduce;
 pub mod resource;
+pub mod snapshot;
 pub mod sse;
 pub mod state;
 pub mod surrogates;

@@ -15,4 +15,4 @@ pub use streaming::{StreamingBlock, StreamingMessage};
 pub use view::{Applied, Attached, ReduceError, SessionView, ToolProgress, TranscriptItem};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -12,7 +12,7 @@ use crate::message::{AssistantBlock, JsonObject, Message, StopReason, TextConten
 use crate::sse;
 use crate::state::{InFlight, StreamPosition};
 
-mod script;
+pub(crate) mod script;
 use script::{Action, Daemon, Happening, Part, Recorder, actions, answer, call, fresh, hello, state, user};
 
 fn frame(id: Option<u64>, data: &serde_json::Value) -> sse::Event {

@@ -15,7 +15,7 @@ use crate::output_tail::OutputTail;
 use crate::reduce::SessionView;
 use crate::state::{Hello, SessionState, StreamPosition};
 
-pub(super) fn state() -> SessionState {
+pub(crate) fn state() -> SessionState {
     SessionState {
         session_id: "s".into(),
         model: Some(Model::placeholder()),
@@ -30,38 +30,38 @@ pub(super) fn state() -> SessionState {
     }
 }
 
-pub(super) fn hello(state: SessionState, stream: Option<StreamPosition>) -> Hello {
+pub(crate) fn hello(state: SessionState, stream: Option<StreamPosition>) -> Hello {
     Hello { state, stream, dialogs: Vec::new(), waiting: None, in_flight: None, queues: None, entries: None, entries_truncated: None }
 }
 
 /// A session that was just made.
-pub(super) fn fresh() -> SessionView {
+pub(crate) fn fresh() -> SessionView {
     let stream = StreamPosition { first_id: FrameId(1), last_id: FrameId(0), resumed: false, gap: false };
     SessionView::attach(hello(state(), Some(stream)))
 }
 
-pub(super) fn user(text: &str) -> Message {
+pub(crate) fn user(text: &str) -> Message {
     Message::User(UserMessage { content: crate::message::UserContent::Blocks(vec![UserBlock::text(text)]), timestamp: 1 })
 }
 
-pub(super) fn answer(content: Vec<AssistantBlock>, stop_reason: StopReason) -> AssistantMessage {
+pub(crate) fn answer(content: Vec<AssistantBlock>, stop_reason: StopReason) -> AssistantMessage {
     AssistantMessage { content, stop_reason, ..AssistantMessage::begin(&Model::placeholder(), 2) }
 }
 
-pub(super) fn call(id: &str, arguments: JsonObject) -> ToolCall {
+pub(crate) fn call(id: &str, arguments: JsonObject) -> ToolCall {
     ToolCall { id: id.into(), name: "bash".into(), arguments, thought_signature: None }
 }
 
 /// What one answer holds.
 #[derive(Clone, Debug)]
-pub(super) enum Part {
+pub(crate) enum Part {
     Text(Vec<String>),
     Thinking(Vec<String>),
     Call { argument: String, cuts: Vec<usize>, output: Vec<(String, u64)> },
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Action {
+pub(crate) enum Action {
     Run { prompt: String, parts: Vec<Part>, aborted: bool },
     Queue(Vec<String>),
     Level(ThinkingLevel),
@@ -84,7 +84,7 @@ fn part() -> impl Strategy<Value = Part> {
     ]
 }
 
-pub(super) fn actions() -> impl Strategy<Value = Vec<Action>> {
+pub(crate) fn actions() -> impl Strategy<Value = Vec<Action>> {
     let run = ("[a-z ]{1,9}", prop::collection::vec(part(), 0..4), prop::bool::weighted(0.2));
     let action = prop_oneof![
         4 => run.prop_map(|(prompt, parts, aborted)| Action::Run { prompt, parts, aborted }),
@@ -96,22 +96,22 @@ pub(super) fn actions() -> impl Strategy<Value = Vec<Action>> {
 
 /// One thing that happened: its frame in either view, and the entry that it put into the file.
 #[derive(Clone, Debug)]
-pub(super) struct Happening {
-    pub(super) delta: SessionEvent,
-    pub(super) full: SessionEvent,
-    pub(super) entry: Option<Entry>,
+pub(crate) struct Happening {
+    pub(crate) delta: SessionEvent,
+    pub(crate) full: SessionEvent,
+    pub(crate) entry: Option<Entry>,
 }
 
 /// Writes down what the actions make happen.
 #[derive(Default)]
-pub(super) struct Recorder {
-    pub(super) log: Vec<Happening>,
+pub(crate) struct Recorder {
+    pub(crate) log: Vec<Happening>,
     entries: usize,
     calls: usize,
 }
 
 impl Recorder {
-    pub(super) fn record(actions: &[Action]) -> Vec<Happening> {
+    pub(crate) fn record(actions: &[Action]) -> Vec<Happening> {
         let mut recorder = Self::default();
         for action in actions {
             match action {
@@ -296,29 +296,29 @@ impl Recorder {
 }
 
 /// The daemon's side: the log so far, a ring of some length, and what an attach gets.
-pub(super) struct Daemon {
+pub(crate) struct Daemon {
     /// Every frame that was sent, with what it put into the file.
     sent: Vec<(FrameId, Happening)>,
     ring: usize,
     epoch: u32,
     last_id: FrameId,
     /// A reader that misses nothing.
-    pub(super) uncut: SessionView,
+    pub(crate) uncut: SessionView,
 }
 
 impl Daemon {
-    pub(super) fn new(ring: usize) -> Self {
+    pub(crate) fn new(ring: usize) -> Self {
         Self { sent: Vec::new(), ring, epoch: 0, last_id: FrameId(0), uncut: fresh() }
     }
 
-    pub(super) fn send(&mut self, happening: &Happening) {
+    pub(crate) fn send(&mut self, happening: &Happening) {
         self.last_id = self.last_id.next();
         self.uncut.apply(Some(self.last_id), &happening.delta).unwrap();
         self.sent.push((self.last_id, happening.clone()));
     }
 
     /// The process ends between two runs; the next one has an empty ring and the next epoch.
-    pub(super) fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.epoch += 1;
         self.last_id = FrameId::before_epoch(self.epoch);
         let stream = StreamPosition { first_id: self.last_id.next(), last_id: self.last_id, resumed: false, gap: true };
@@ -329,12 +329,12 @@ impl Daemon {
     }
 
     /// All entries of the file.
-    pub(super) fn entries(&self) -> Vec<Entry> {
+    pub(crate) fn entries(&self) -> Vec<Entry> {
         self.sent.iter().filter_map(|(_, happening)| happening.entry.clone()).collect()
     }
 
     /// `hello` and the frames that follow it at once.
-    pub(super) fn attach(&self, last_event_id: Option<FrameId>, after: Option<&EntryId>) -> (Hello, Vec<(FrameId, Happening)>) {
+    pub(crate) fn attach(&self, last_event_id: Option<FrameId>, after: Option<&EntryId>) -> (Hello, Vec<(FrameId, Happening)>) {
         let in_ring: Vec<_> = self.sent.iter().filter(|(id, _)| id.0 >> 32 == u64::from(self.epoch)).collect();
         let in_ring = &in_ring[in_ring.len().saturating_sub(self.ring)..];
         let first_id = in_ring.first().map_or(self.last_id.next(), |(id, _)| *id);
