@@ -10,6 +10,7 @@
 //! | [`home`] | a temporary home with agents, and daemons running in it |
 //! | [`http`] | HTTP/1.1 on a bare socket: exact bytes out, exact bytes in, event streams |
 //! | [`process`] | what the system says of running programs: their memory, files, command lines |
+//! | [`picture`] | pictures of any size |
 //! | [`disk`] | a real disk that is small enough to be filled |
 //! | [`proxy`] | a network between two sides that cuts, stalls and delays |
 
@@ -17,6 +18,7 @@ mod background;
 pub mod disk;
 pub mod home;
 pub mod http;
+pub mod picture;
 pub mod process;
 pub mod provider;
 pub mod proxy;

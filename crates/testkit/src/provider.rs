@@ -134,9 +134,11 @@ impl Provider {
         self.shared.state().allowed.insert(name.to_owned());
     }
 
-    /// Takes thinking of a history that this provider did not say for its own.
+    /// Takes thinking of a history that this provider did not say for its own, whatever its kind.
     pub fn accept_thinking(&self, thinking: &str, signature: &str) {
-        self.shared.state().issued.thinking.insert(signature.to_owned(), thinking.to_owned());
+        let issued = &mut self.shared.state().issued;
+        issued.thinking.insert(signature.to_owned(), record::Thought { text: thinking.to_owned(), model: None });
+        issued.reasoning.insert(thinking.to_owned());
     }
 
     /// All requests for an answer so far, refused ones included.

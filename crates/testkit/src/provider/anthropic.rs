@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Block};
-use super::record::{Issued, RecordedRequest};
+use super::record::{Issued, RecordedRequest, Thought};
 
 fn event(name: &str, data: &Value) -> Vec<u8> {
     format!("event: {name}\ndata: {data}\n\n").into_bytes()
@@ -40,6 +40,7 @@ pub(super) fn render(answer: &Answer, request: &RecordedRequest, issued: &mut Is
         "id": format!("msg_{:04}", request.number), "type": "message", "role": "assistant", "model": model, "content": [],
         "stop_reason": null, "stop_sequence": null, "usage": started,
     });
+    let mut signatures = Vec::new();
     let mut events = vec![typed(json!({"message": message}), "message_start"), typed(json!({}), "ping")];
     for (index, block) in answer.blocks.iter().enumerate() {
         let start = |block: Value| typed(json!({"index": index, "content_block": block}), "content_block_start");
@@ -55,11 +56,14 @@ pub(super) fn render(answer: &Answer, request: &RecordedRequest, issued: &mut Is
                 events.push(start(json!({"type": "thinking", "thinking": "", "signature": ""})));
                 events.extend(deltas.iter().map(|text| delta(json!({"type": "thinking_delta", "thinking": text}))));
                 events.push(delta(json!({"type": "signature_delta", "signature": signature})));
-                issued.thinking.insert(signature, deltas.concat());
+                signatures.push(signature.clone());
+                let asked = request.body["model"].as_str().map(str::to_owned);
+                issued.thinking.insert(signature, Thought { text: deltas.concat(), model: asked });
             }
             Block::Redacted(data) => {
                 events.push(start(json!({"type": "redacted_thinking", "data": data})));
                 issued.redacted.insert(data.clone());
+                signatures.push(data.clone());
             }
             Block::ToolCall { id, name, deltas } => {
                 events.push(start(json!({"type": "tool_use", "id": id, "name": name, "input": {}})));
@@ -67,6 +71,9 @@ pub(super) fn render(answer: &Answer, request: &RecordedRequest, issued: &mut Is
             }
         }
         events.push(typed(json!({"index": index}), "content_block_stop"));
+    }
+    if !signatures.is_empty() {
+        issued.answers.push(signatures);
     }
     let calls = answer.blocks.iter().any(|block| matches!(block, Block::ToolCall { .. }));
     let stop = answer.stop.clone().unwrap_or_else(|| if calls { "tool_use" } else { "end_turn" }.to_owned());

@@ -67,11 +67,21 @@ pub enum Outcome {
     ClientClosed,
 }
 
+/// Thinking that is signed.
+#[derive(Clone, Debug)]
+pub(super) struct Thought {
+    pub(super) text: String,
+    /// Who thought it; `None` may be anyone.
+    pub(super) model: Option<String>,
+}
+
 /// What this provider said and must get back unchanged.
 #[derive(Debug, Default)]
 pub(super) struct Issued {
-    /// Signature to the thinking that it signs.
-    pub(super) thinking: BTreeMap<String, String>,
+    /// By signature.
+    pub(super) thinking: BTreeMap<String, Thought>,
+    /// Signatures (or the data of redacted thinking) of each answer that has any, in order.
+    pub(super) answers: Vec<Vec<String>>,
     pub(super) redacted: BTreeSet<String>,
     /// Thinking without signatures (OpenAI's kind).
     pub(super) reasoning: BTreeSet<String>,

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::common::{image_data, is_plain, known_fields, list, object_schema, text};
+use super::common::{ImageLimits, Images, is_plain, known_fields, list, object_schema, text};
 use super::{Refusal, Verdict, require};
-use crate::provider::record::{Issued, RecordedRequest};
+use crate::provider::record::{Issued, RecordedRequest, Thought};
 
 const REQUEST: &[&str] = &[
     "model",
@@ -42,8 +42,13 @@ const TOOL: &[&str] = &[
     "input_examples",
 ];
 
+/// Bytes of a whole request.
+const MAX_REQUEST: usize = 32 << 20;
+
 /// Marks of what is to be cached that one request may have.
 const MAX_CACHE_MARKS: usize = 4;
+
+const IMAGES: ImageLimits = ImageLimits { count: 100, many: (20, 2000), side: 8000, megabytes: 5 };
 
 pub(super) fn check(request: &RecordedRequest, issued: &Issued, allowed: &BTreeSet<String>) -> Verdict {
     let body = &request.body;
@@ -52,6 +57,10 @@ pub(super) fn check(request: &RecordedRequest, issued: &Issued, allowed: &BTreeS
         return Err(Refusal::unauthorized("authentication_error", "x-api-key header is required".into()));
     }
     require!(request.header("anthropic-version").is_some(), "anthropic-version: header is required");
+    if request.raw.len() > MAX_REQUEST {
+        let message = "Request exceeds the maximum size".to_owned();
+        return Err(Refusal { status: 413, kind: "request_too_large", message });
+    }
     known_fields("", body, REQUEST, allowed)?;
     require!(!text(&body["model"]).is_empty(), "model: Field required");
     require!(!body["max_tokens"].is_null(), "max_tokens: Field required");
@@ -125,6 +134,7 @@ fn messages(body: &Value, issued: &Issued, allowed: &BTreeSet<String>) -> Verdic
     let messages = list(&body["messages"]);
     require!(!messages.is_empty(), "messages: at least one message is required");
     let mut turns: Vec<Turn<'_>> = Vec::new();
+    let mut images = Images::new(&IMAGES);
     for (number, message) in messages.iter().enumerate() {
         let at = format!("messages.{number}");
         known_fields(&at, message, &["role", "content"], allowed)?;
@@ -138,7 +148,7 @@ fn messages(body: &Value, issued: &Issued, allowed: &BTreeSet<String>) -> Verdic
         let empty = content.as_str().is_some_and(|text| text.trim().is_empty()) || content.as_array().is_some_and(Vec::is_empty);
         require!(!empty, "{at}: all messages must have non-empty content except for the optional final assistant message");
         for (index, block) in list(content).iter().enumerate() {
-            check_block(&format!("{at}.content.{index}"), role, block, issued, allowed)?;
+            check_block(&format!("{at}.content.{index}"), role, block, body, issued, &mut images, allowed)?;
         }
         match turns.last_mut() {
             Some(turn) if turn.role == role => turn.blocks.extend(list(content)),
@@ -150,11 +160,21 @@ fn messages(body: &Value, issued: &Issued, allowed: &BTreeSet<String>) -> Verdic
         turns[turns.len() - 1].role == "user",
         "This model does not support assistant message prefill. The conversation must end with a user message."
     );
+    images.finish()?;
     pairs(&turns)?;
-    thinking_comes_first(body, &turns)
+    thinking_comes_first(body, &turns)?;
+    thinking_is_whole(&turns, issued)
 }
 
-fn check_block(at: &str, role: &str, block: &Value, issued: &Issued, allowed: &BTreeSet<String>) -> Verdict {
+fn check_block(
+    at: &str,
+    role: &str,
+    block: &Value,
+    body: &Value,
+    issued: &Issued,
+    images: &mut Images,
+    allowed: &BTreeSet<String>,
+) -> Verdict {
     let kind = text(&block["type"]);
     let places = match kind {
         "text" => "user assistant",
@@ -170,13 +190,14 @@ fn check_block(at: &str, role: &str, block: &Value, issued: &Issued, allowed: &B
             require!(!text.is_empty(), "messages: text content blocks must be non-empty");
             require!(!text.trim().is_empty(), "messages: text content blocks must contain non-whitespace text");
         }
-        "image" => image(at, block, allowed)?,
+        "image" => image(at, block, images, allowed)?,
         "thinking" => {
             known_fields(at, block, &["type", "thinking", "signature"], allowed)?;
             let known = issued.thinking.get(text(&block["signature"]));
-            require!(known.is_some(), "{at}: Invalid `signature` in `thinking` block");
+            let own = |thought: &Thought| thought.model.as_deref().is_none_or(|model| body["model"] == model);
+            require!(known.is_some_and(own), "{at}: Invalid `signature` in `thinking` block");
             require!(
-                known.map(String::as_str) == block["thinking"].as_str(),
+                known.map(|thought| thought.text.as_str()) == block["thinking"].as_str(),
                 "{at}: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified."
             );
         }
@@ -201,7 +222,7 @@ fn check_block(at: &str, role: &str, block: &Value, issued: &Issued, allowed: &B
                 let at = format!("{at}.tool_result.content.{index}");
                 match text(&part["type"]) {
                     "text" => require!(!text(&part["text"]).is_empty(), "messages: text content blocks must be non-empty"),
-                    "image" => image(&at, part, allowed)?,
+                    "image" => image(&at, part, images, allowed)?,
                     other => return Err(Refusal::invalid(format!("{at}: Input tag '{other}' is not permitted in a tool result"))),
                 }
             }
@@ -213,12 +234,12 @@ fn check_block(at: &str, role: &str, block: &Value, issued: &Issued, allowed: &B
     Ok(())
 }
 
-fn image(at: &str, block: &Value, allowed: &BTreeSet<String>) -> Verdict {
+fn image(at: &str, block: &Value, images: &mut Images, allowed: &BTreeSet<String>) -> Verdict {
     known_fields(at, block, &["type", "source", "cache_control"], allowed)?;
     let source = &block["source"];
     require!(source["type"] == "base64", "{at}.source: only base64 images are served here");
     known_fields(&format!("{at}.source"), source, &["type", "media_type", "data"], allowed)?;
-    image_data(&format!("{at}.image.source.base64"), text(&source["media_type"]), text(&source["data"]))
+    images.take(&format!("{at}.image.source.base64"), text(&source["media_type"]), text(&source["data"]))
 }
 
 /// Every call has its result at the beginning of the next turn, and every result its call in the one before.
@@ -261,6 +282,28 @@ fn pairs(turns: &[Turn<'_>]) -> Verdict {
                 );
             }
         }
+    }
+    Ok(())
+}
+
+/// What is left of the thinking of an answer is its beginning, in order: none is missing between two others.
+fn thinking_is_whole(turns: &[Turn<'_>], issued: &Issued) -> Verdict {
+    for turn in turns.iter().filter(|turn| turn.role == "assistant") {
+        let signature = |block: &&Value| match text(&block["type"]) {
+            "thinking" => Some(text(&block["signature"]).to_owned()),
+            "redacted_thinking" => Some(text(&block["data"]).to_owned()),
+            _ => None,
+        };
+        let told: Vec<String> = turn.blocks.iter().filter_map(signature).collect();
+        let whole = issued.answers.iter().find(|answer| told.iter().any(|told| answer.contains(told)));
+        require!(
+            whole.is_none_or(|whole| whole.starts_with(&told)),
+            "messages.{}.content: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified. These blocks \
+             must remain as they were in the original response.",
+            turn.number
+        );
+        let last = turn.blocks.last().map_or("", |block| text(&block["type"]));
+        require!(!last.ends_with("thinking"), "messages.{}: The final block in an assistant message cannot be `thinking`.", turn.number);
     }
     Ok(())
 }

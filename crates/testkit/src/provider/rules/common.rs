@@ -25,24 +25,84 @@ pub(super) fn is_plain(text: &str, longest: usize) -> bool {
     !text.is_empty() && text.len() <= longest && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
-/// Base64 of an image that the services take.
-pub(super) fn image_data(at: &str, media_type: &str, data: &str) -> Verdict {
-    let media = ["image/jpeg", "image/png", "image/gif", "image/webp"];
-    require!(media.contains(&media_type), "{at}.media_type: Input should be {}", media.join(", "));
-    require!(!data.is_empty(), "{at}.data: image cannot be empty");
-    require!(data.len() <= 5 << 20, "{at}.data: image exceeds 5 MB maximum: {} bytes", data.len());
-    let Ok(bytes) = STANDARD.decode(data) else {
-        return Err(Refusal::invalid(format!("{at}.data: invalid base64 data")));
-    };
-    let begins = |magic: &[u8]| bytes.starts_with(magic);
-    let found = match media_type {
-        "image/jpeg" => begins(b"\xFF\xD8\xFF"),
-        "image/png" => begins(b"\x89PNG\r\n\x1A\n"),
-        "image/gif" => begins(b"GIF8"),
-        _ => begins(b"RIFF"),
-    };
-    require!(found, "{at}: Image does not match the provided media type {media_type}");
-    Ok(())
+/// What a service takes of images in one request.
+#[derive(Debug)]
+pub(super) struct ImageLimits {
+    pub(super) count: usize,
+    /// With more images than this, each may have only so many pixels a side.
+    pub(super) many: (usize, u32),
+    /// Pixels a side of any image.
+    pub(super) side: u32,
+    /// Of one image, as base64.
+    pub(super) megabytes: usize,
+}
+
+/// The images of one request, as far as they have been looked at.
+#[derive(Debug)]
+pub(super) struct Images {
+    limits: &'static ImageLimits,
+    /// Where each stands, and its longer side.
+    sides: Vec<(String, u32)>,
+}
+
+impl Images {
+    pub(super) const fn new(limits: &'static ImageLimits) -> Self {
+        Self { limits, sides: Vec::new() }
+    }
+
+    /// Takes base64 of one more image.
+    pub(super) fn take(&mut self, at: &str, media_type: &str, data: &str) -> Verdict {
+        let media = ["image/jpeg", "image/png", "image/gif", "image/webp"];
+        require!(media.contains(&media_type), "{at}.media_type: Input should be {}", media.join(", "));
+        require!(!data.is_empty(), "{at}.data: image cannot be empty");
+        let (length, most) = (data.len(), self.limits.megabytes << 20);
+        require!(length <= most, "{at}.data: image exceeds {} MB maximum: {length} bytes > {most} bytes", self.limits.megabytes);
+        let Ok(bytes) = STANDARD.decode(data) else {
+            return Err(Refusal::invalid(format!("{at}.data: invalid base64 data")));
+        };
+        let begins = |magic: &[u8]| bytes.starts_with(magic);
+        let found = match media_type {
+            "image/jpeg" => begins(b"\xFF\xD8\xFF"),
+            "image/png" => begins(b"\x89PNG\r\n\x1A\n"),
+            "image/gif" => begins(b"GIF8"),
+            _ => begins(b"RIFF"),
+        };
+        require!(found, "{at}: Image does not match the provided media type {media_type}");
+        if let Some(side) = longer_side(&bytes) {
+            let whole = media_type != "image/png" || bytes.ends_with(b"IEND\xae\x42\x60\x82");
+            require!(side > 0 && whole, "Could not process image");
+            let most = self.limits.side;
+            require!(side <= most, "{at}.data: At least one of the image dimensions exceed max allowed size: {most} pixels");
+            self.sides.push((at.to_owned(), side));
+        } else {
+            self.sides.push((at.to_owned(), 0));
+        }
+        Ok(())
+    }
+
+    /// What can be said only when all are there.
+    pub(super) fn finish(&self) -> Verdict {
+        let (count, most) = (self.sides.len(), self.limits.count);
+        require!(count <= most, "Too many images in request: {count} > {most}");
+        let (many, side_then) = self.limits.many;
+        if self.sides.len() > many
+            && let Some((at, _)) = self.sides.iter().find(|(_, side)| *side > side_then)
+        {
+            let limit = format!("max allowed size for many-image requests: {side_then} pixels");
+            return Err(Refusal::invalid(format!("{at}.data: At least one of the image dimensions exceed {limit}")));
+        }
+        Ok(())
+    }
+}
+
+/// Pixels of the longer side of a PNG or GIF, the kinds that say it in their first bytes.
+fn longer_side(image: &[u8]) -> Option<u32> {
+    if image.starts_with(b"\x89PNG") {
+        let side = |at: usize| Some(u32::from_be_bytes(image.get(at..at + 4)?.try_into().ok()?));
+        return Some(side(16)?.max(side(20)?));
+    }
+    let side = |at: usize| Some(u32::from(u16::from_le_bytes(image.get(at..at + 2)?.try_into().ok()?)));
+    if image.starts_with(b"GIF8") { Some(side(6)?.max(side(8)?)) } else { None }
 }
 
 /// The schema of a tool's arguments, which must be an object's.

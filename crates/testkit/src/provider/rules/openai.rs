@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::common::{image_data, is_plain, known_fields, list, object_schema, text};
+use super::common::{ImageLimits, Images, is_plain, known_fields, list, object_schema, text};
 use super::{Refusal, Verdict, require};
 use crate::provider::record::{Issued, RecordedRequest};
 
@@ -40,6 +40,8 @@ const REQUEST: &[&str] = &[
 
 /// Fields under which compatible servers take thinking back.
 const REASONING: &[&str] = &["reasoning_content", "reasoning", "reasoning_text"];
+
+const IMAGES: ImageLimits = ImageLimits { count: 500, many: (usize::MAX, u32::MAX), side: u32::MAX, megabytes: 20 };
 
 pub(super) fn check(request: &RecordedRequest, issued: &Issued, allowed: &BTreeSet<String>) -> Verdict {
     let body = &request.body;
@@ -82,6 +84,7 @@ fn messages(body: &Value, issued: &Issued, allowed: &BTreeSet<String>) -> Verdic
     require!(!messages.is_empty(), "Invalid 'messages': empty array. Expected an array with minimum length 1");
     // Calls of the last assistant message that have no result yet, and all of them.
     let (mut open, mut calls): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    let mut images = Images::new(&IMAGES);
     for (index, message) in messages.iter().enumerate() {
         let at = format!("messages[{index}]");
         let role = text(&message["role"]);
@@ -99,7 +102,7 @@ fn messages(body: &Value, issued: &Issued, allowed: &BTreeSet<String>) -> Verdic
             open.retain(|call| call != id);
             known_fields(&at, message, &["role", "content", "tool_call_id", "name"], allowed)?;
             require!(!content_is_empty(&message["content"]), "{at}.content: a tool message must not be empty");
-            content(&at, &message["content"], false, allowed)?;
+            content(&at, &message["content"], None, allowed)?;
             continue;
         }
         all_answered(&open)?;
@@ -108,7 +111,7 @@ fn messages(body: &Value, issued: &Issued, allowed: &BTreeSet<String>) -> Verdic
             "system" | "developer" | "user" => {
                 known_fields(&at, message, &["role", "content", "name"], allowed)?;
                 require!(!content_is_empty(&message["content"]), "{at}.content: a {role} message must not be empty");
-                content(&at, &message["content"], role == "user", allowed)?;
+                content(&at, &message["content"], (role == "user").then_some(&mut images), allowed)?;
             }
             "assistant" => {
                 calls = assistant(&at, message, issued, allowed)?;
@@ -121,6 +124,7 @@ fn messages(body: &Value, issued: &Issued, allowed: &BTreeSet<String>) -> Verdic
         }
     }
     all_answered(&open)?;
+    images.finish()?;
     let last = text(&messages[messages.len() - 1]["role"]);
     require!(matches!(last, "user" | "tool"), "The conversation must end with a user or tool message, not '{last}'");
     Ok(())
@@ -140,7 +144,7 @@ fn content_is_empty(content: &Value) -> bool {
     content.is_null() || content.as_str().is_some_and(str::is_empty) || content.as_array().is_some_and(Vec::is_empty)
 }
 
-fn content(at: &str, content: &Value, images: bool, allowed: &BTreeSet<String>) -> Verdict {
+fn content(at: &str, content: &Value, mut images: Option<&mut Images>, allowed: &BTreeSet<String>) -> Verdict {
     require!(content.is_string() || content.is_array(), "Invalid type for '{at}.content': expected a string or an array");
     for (index, part) in list(content).iter().enumerate() {
         let at = format!("{at}.content[{index}]");
@@ -149,14 +153,16 @@ fn content(at: &str, content: &Value, images: bool, allowed: &BTreeSet<String>) 
                 known_fields(&at, part, &["type", "text"], allowed)?;
                 require!(!text(&part["text"]).is_empty(), "{at}.text: must not be empty");
             }
-            "image_url" if images => {
+            "image_url" if images.is_some() => {
                 known_fields(&at, part, &["type", "image_url"], allowed)?;
                 known_fields(&format!("{at}.image_url"), &part["image_url"], &["url", "detail"], allowed)?;
                 let url = text(&part["image_url"]["url"]);
                 let Some((media_type, data)) = url.strip_prefix("data:").and_then(|url| url.split_once(";base64,")) else {
                     return Err(Refusal::invalid(format!("Invalid base64 image_url in {at}")));
                 };
-                image_data(&at, media_type, data)?;
+                if let Some(images) = &mut images {
+                    images.take(&at, media_type, data)?;
+                }
             }
             other => return Err(Refusal::invalid(format!("Invalid value: '{other}' for '{at}.type'"))),
         }
@@ -177,7 +183,7 @@ fn assistant(at: &str, message: &Value, issued: &Issued, allowed: &BTreeSet<Stri
     let speaks = !content_is_empty(&message["content"]);
     require!(speaks || tool_calls.is_array(), "Invalid value for 'content': expected a string, got null in {at}.");
     if speaks {
-        content(at, &message["content"], false, allowed)?;
+        content(at, &message["content"], None, allowed)?;
     }
     let mut ids = Vec::new();
     for (index, call) in list(tool_calls).iter().enumerate() {

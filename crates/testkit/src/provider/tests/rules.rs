@@ -2,16 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::provider::record::{Issued, Kind, RecordedRequest};
+use crate::provider::record::{Issued, Kind, RecordedRequest, Thought};
 use crate::provider::rules::check;
 
 const PNG: &str = "iVBORw0KGgo=";
 
 fn issued() -> Issued {
     let mut issued = Issued::default();
-    issued.thinking.insert("sig".into(), "Hm.".into());
+    issued.thinking.insert("sig".into(), Thought { text: "Hm.".into(), model: Some("m".into()) });
+    issued.answers.push(vec!["sig".into(), "enc".into()]);
     issued.redacted.insert("enc".into());
     issued.reasoning.insert("Hm.".into());
     issued
@@ -104,6 +107,9 @@ fn anthropics_rules() {
             ("/messages/1/content/0/signature", json!("other"), "Invalid `signature` in `thinking` block"),
             ("/messages/1/content/0/thinking", json!("Hm"), "cannot be modified"),
             ("/messages/1/content/1/data", json!("x"), "Invalid `data`"),
+            ("/messages/1/content/0", json!("REMOVE"), "must remain as they were"),
+            ("/messages/1/content/-", json!({"type": "redacted_thinking", "data": "enc"}), "must remain as they were"),
+            ("/model", json!("other"), "Invalid `signature` in `thinking` block"),
             ("/messages/1/content/2/id", json!("a|b"), "should match pattern"),
             ("/messages/1/content/2/id", json!("t2"), "must be unique"),
             ("/messages/1/content/2/input", json!("{}"), "valid dictionary"),
@@ -128,6 +134,39 @@ fn anthropics_rules() {
     );
     let marks = json!([0, 1, 2, 3].map(|_| json!({"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}})));
     cases(Kind::Anthropic, &good, &[("/system", marks, "Found 5")]);
+}
+
+/// Base64 of a picture of that size.
+fn picture(width: u32, height: u32) -> String {
+    STANDARD.encode(crate::picture::png(width, height))
+}
+
+#[test]
+fn images_have_limits() {
+    let whole = crate::picture::png(2, 2);
+    let cut = STANDARD.encode(&whole[..whole.len() - 9]);
+    for (images, part, at_openai) in [
+        (vec![picture(8000, 1); 20], "", ""),
+        (vec![picture(8001, 1)], "exceed max allowed size: 8000 pixels", ""),
+        (vec![picture(1, 9000)], "exceed max allowed size: 8000 pixels", ""),
+        (vec![picture(2000, 1); 100], "", ""),
+        (vec![picture(1, 1); 101], "Too many images", ""),
+        ([vec![picture(1, 1); 20], vec![picture(1, 2001)]].concat(), "many-image requests: 2000 pixels", ""),
+        (vec![picture(2400, 2400)], "image exceeds 5 MB maximum", ""),
+        (vec![cut], "Could not process image", "Could not process image"),
+        (vec![picture(1, 1); 501], "Too many images", "Too many images"),
+    ] {
+        let block = |data: &String| json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}});
+        let part_of = |data: &String| json!({"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{data}")}});
+        let blocks: Vec<_> = images.iter().map(block).collect();
+        let parts: Vec<_> = images.iter().map(part_of).collect();
+        let anthropic = json!({"model": "m", "max_tokens": 1, "stream": true, "messages": [{"role": "user", "content": blocks}]});
+        let openai = json!({"model": "m", "stream": true, "messages": [{"role": "user", "content": parts}]});
+        for (kind, body, part) in [(Kind::Anthropic, anthropic, part), (Kind::OpenAi, openai, at_openai)] {
+            let text = refusal(kind, &body).unwrap_or_default();
+            assert!(text.contains(part) && text.is_empty() == part.is_empty(), "{part:?}: {text}");
+        }
+    }
 }
 
 #[test]
