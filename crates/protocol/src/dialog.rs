@@ -71,6 +71,14 @@ pub enum DialogMethod {
     },
 }
 
+impl DialogMethod {
+    /// True if it is a question; the others are told and done with.
+    #[must_use]
+    pub const fn waits(&self) -> bool {
+        matches!(self, Self::Select { .. } | Self::Confirm { .. } | Self::Input { .. } | Self::Editor { .. })
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NotifyType {

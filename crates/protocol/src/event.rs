@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::dialog::{DialogRequest, DialogResolved};
 use crate::ids::EntryId;
+use crate::login::LoginRequest;
 use crate::message::{AssistantMessage, Message, ToolCall, UserBlock, UserMessage};
 use crate::model::{Model, ThinkingLevel};
 use crate::state::{ScopedModel, SessionSummary, Waiting};
@@ -112,6 +113,8 @@ pub enum SessionEvent {
     },
     ExtensionUiRequest(DialogRequest),
     ExtensionUiResolved(DialogResolved),
+    /// Notice (`include=login_ui`), in place of the dialog that it is to the other clients.
+    LoginUiRequest(LoginRequest),
 }
 
 /// Writes user messages with their `role`, as every message on the wire has one.

@@ -8,6 +8,7 @@ pub mod dialog;
 pub mod entry;
 pub mod event;
 pub mod ids;
+pub mod login;
 pub mod message;
 pub mod model;
 pub mod number;

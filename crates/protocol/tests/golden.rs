@@ -17,6 +17,7 @@ use wolli_protocol::command::{Command, Response};
 use wolli_protocol::dialog::{DialogAnswer, DialogReceipt, DialogRequest};
 use wolli_protocol::entry::{Entry, SessionHeader};
 use wolli_protocol::event::{ControlEvent, SessionEvent};
+use wolli_protocol::login::LoginRequest;
 use wolli_protocol::message::Message;
 use wolli_protocol::model::Model;
 use wolli_protocol::resource::{ResourceSummary, SlashCommandInfo, ToolInfo};
@@ -96,6 +97,8 @@ fn states_and_answers() {
 fn dialogs() {
     let lines = check::<DialogRequest>("dialog-request");
     assert_eq!(words(&lines, "/method"), variants::<wolli_protocol::dialog::DialogMethod>("method"));
+    let lines = check::<LoginRequest>("login-request");
+    assert_eq!(words(&lines, "/method"), variants::<wolli_protocol::login::LoginMethod>("method"));
     check::<DialogAnswer>("dialog-answer");
     check::<DialogReceipt>("dialog-receipt");
 }

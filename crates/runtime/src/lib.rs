@@ -7,6 +7,7 @@
 //! | [`service`] | the port to service managers |
 //! | [`embed`] | the engine for programs that want it in their own process |
 //! | `turn` | one run: model calls and tool calls until nothing is left to do |
+//! | [`dialogs`] | questions to the people at a session |
 //! | [`hub`] | the log of each session, and its readers |
 //! | [`tools`] | the built-in tools |
 //! | [`prompt`] | the system prompt and the memory files in it |
@@ -15,6 +16,7 @@
 
 pub mod agent;
 pub mod clock;
+pub mod dialogs;
 pub mod embed;
 pub mod hub;
 pub mod limits;

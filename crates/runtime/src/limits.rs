@@ -37,6 +37,12 @@ pub const HELLO_ENTRIES_BYTES: usize = 1 << 20;
 /// Lifecycle frames that wait for a reader of the control stream; one that is further behind is cut off.
 pub const CONTROL_FRAMES: usize = 256;
 
+/// Questions of one session that wait for answers. Filled by tools and logins, drained by people; one more is not asked.
+pub const OPEN_DIALOGS: usize = 64;
+
+/// Settled questions of one session that are remembered, so that a late answer is told why it does not count.
+pub const SETTLED_DIALOGS: usize = 32;
+
 /// How long a session that no client ever attached to stays in memory after its last command.
 pub const UNATTENDED_LINGER: Duration = Duration::from_secs(60);
 

@@ -106,7 +106,8 @@ impl Renderer {
             | SessionEvent::ScopedModelsUpdate { .. }
             | SessionEvent::Waiting { .. }
             | SessionEvent::ExtensionUiRequest(_)
-            | SessionEvent::ExtensionUiResolved(_) => String::new(),
+            | SessionEvent::ExtensionUiResolved(_)
+            | SessionEvent::LoginUiRequest(_) => String::new(),
         }
     }
 

@@ -24,6 +24,7 @@ const KNOWN: &[&str] = &[
     "retry",
     "extension_ui_request",
     "extension_ui_resolved",
+    "login_ui_request",
 ];
 
 /// What the data of a frame turned out to be.

@@ -187,6 +187,19 @@ fn dialogs_and_notices_have_no_number_and_stay_until_they_are_settled() {
 }
 
 #[test]
+fn the_question_of_a_login_is_a_dialog_whichever_frame_brought_it() {
+    let mut view = fresh();
+    let prompt = json!({"type": "login_ui_request", "id": "d1", "method": "prompt", "message": "Enter API key for Groq"});
+    let progress = json!({"type": "login_ui_request", "id": "d2", "method": "progress", "message": "m"});
+    for event in [&prompt, &prompt, &progress] {
+        view.apply_frame(&frame(None, event)).unwrap();
+    }
+    assert_eq!(serde_json::to_value(&view.dialogs).unwrap(), json!([{"id": "d1", "method": "input", "title": "Enter API key for Groq"}]));
+    view.apply_frame(&frame(None, &json!({"type": "extension_ui_resolved", "id": "d1"}))).unwrap();
+    assert_eq!(view, fresh());
+}
+
+#[test]
 fn a_daemon_of_the_origin_is_followed_without_positions() {
     let mut view = SessionView::attach(
         serde_json::from_value(json!({"sessionId": "s", "thinkingLevel": "off", "scopedModels": [],

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::frame::{Reading, read_event};
 use super::streaming::StreamingMessage;
-use crate::dialog::{DialogMethod, DialogRequest};
+use crate::dialog::DialogRequest;
 use crate::entry::{Entry, EntryBody};
 use crate::event::{AssistantMessageEvent, SessionEvent, ToolResult};
 use crate::ids::{EntryId, FrameId};
@@ -378,14 +378,17 @@ impl SessionView {
             SessionEvent::ThinkingLevelUpdate { level, .. } => self.state.thinking_level = *level,
             SessionEvent::ScopedModelsUpdate { scoped_models } => self.state.scoped_models.clone_from(scoped_models),
             SessionEvent::Waiting { waiting } => self.waiting.clone_from(waiting),
-            SessionEvent::ExtensionUiRequest(request) => {
-                if waits_for_an_answer(&request.method) && self.dialogs.iter().all(|open| open.id != request.id) {
-                    self.dialogs.push(request.clone());
-                }
-            }
+            SessionEvent::ExtensionUiRequest(request) => self.open_dialog(request.clone()),
+            SessionEvent::LoginUiRequest(request) => self.open_dialog(request.as_dialog()),
             SessionEvent::ExtensionUiResolved(resolved) => self.dialogs.retain(|open| open.id != resolved.id),
             // `turn_end` and `agent_end` name messages that ended before; the other starts begin nothing here.
             SessionEvent::TurnStart | SessionEvent::TurnEnd { .. } | SessionEvent::MessageStart { .. } | SessionEvent::Retry { .. } => {}
+        }
+    }
+
+    fn open_dialog(&mut self, request: DialogRequest) {
+        if request.method.waits() && self.dialogs.iter().all(|open| open.id != request.id) {
+            self.dialogs.push(request);
         }
     }
 
@@ -426,10 +429,6 @@ const fn joins_waiting(event: &SessionEvent) -> bool {
                 message: Some(_),
             }
     )
-}
-
-const fn waits_for_an_answer(method: &DialogMethod) -> bool {
-    matches!(method, DialogMethod::Select { .. } | DialogMethod::Confirm { .. } | DialogMethod::Input { .. } | DialogMethod::Editor { .. })
 }
 
 /// The message that an entry's `message_end` told, if it had one.

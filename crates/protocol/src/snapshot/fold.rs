@@ -210,7 +210,8 @@ impl SnapshotFold {
             | SessionEvent::ToolExecutionUpdate { .. }
             | SessionEvent::ScopedModelsUpdate { .. }
             | SessionEvent::Waiting { .. }
-            | SessionEvent::Retry { .. } => {}
+            | SessionEvent::Retry { .. }
+            | SessionEvent::LoginUiRequest(_) => {}
         }
     }
 

@@ -28,6 +28,8 @@ pub struct Attached {
     pub hello: Hello,
     /// The newest entry that `hello` accounts for.
     pub leaf: Option<EntryId>,
+    /// The open questions as frames, which follow `hello` in view `full`; empty in the others, which take them from `hello`.
+    pub dialog_frames: Bytes,
     pub cursor: Cursor,
 }
 
@@ -49,6 +51,8 @@ pub struct Cursor {
     hub: Arc<Hub>,
     head: watch::Receiver<u64>,
     position: u64,
+    /// Where the log ended when the reader attached; what stands before it is a replay.
+    attached_at: u64,
     view: View,
     include: Include,
 }
@@ -65,17 +69,23 @@ impl Hub {
         let hello = Hello {
             state: log.state.clone(),
             stream: Some(StreamPosition { first_id: log.first_id(), last_id: log.last_id, resumed: resume.is_some(), gap }),
-            dialogs: Vec::new(),
+            dialogs: log.dialogs.requests(),
             waiting: log.waiting.clone(),
             in_flight: if resume.is_some() { None } else { log.live.in_flight() },
             queues: if resume.is_some() || log.queues.is_empty() { None } else { Some(log.queues.clone()) },
             entries: None,
             entries_truncated: None,
         };
-        let position = resume.unwrap_or(log.end_position());
+        let attached_at = log.end_position();
+        let position = resume.unwrap_or(attached_at);
         let leaf = log.leaf.clone();
+        let dialog_frames = match attach.view {
+            View::Delta => Bytes::new(),
+            View::Full => log.dialog_frames(attach.include),
+        };
         drop(log);
-        Attached { hello, leaf, cursor: Cursor { hub: Arc::clone(self), head, position, view: attach.view, include: attach.include } }
+        let cursor = Cursor { hub: Arc::clone(self), head, position, attached_at, view: attach.view, include: attach.include };
+        Attached { hello, leaf, dialog_frames, cursor }
     }
 }
 
@@ -100,6 +110,7 @@ impl Cursor {
     /// The reader's stream is over; see [`CursorEnd`].
     pub async fn next(&mut self, messages: &MessageSource) -> Result<Batch, CursorEnd> {
         loop {
+            let before = self.position;
             match self.view {
                 View::Delta => {
                     let (batch, position) = self.read_joined()?;
@@ -118,6 +129,10 @@ impl Cursor {
                     }
                 }
             }
+            // What was read was not for this reader; there may be more behind it.
+            if self.position != before {
+                continue;
+            }
             if self.head.changed().await.is_err() {
                 return Err(CursorEnd::Closed);
             }
@@ -130,6 +145,10 @@ impl Cursor {
         self.check(&log)?;
         if self.position == log.end_position() {
             return Ok((Bytes::new(), self.position));
+        }
+        if self.position < self.attached_at {
+            let (frames, to) = self.upcoming(&log);
+            return Ok((join(&frames), to));
         }
         if let Some(joined) = log.joined.as_ref().filter(|joined| joined.serves(self.position, self.include, log.end_position())) {
             return Ok((joined.bytes.clone(), joined.to));
@@ -159,17 +178,20 @@ impl Cursor {
         Ok(())
     }
 
+    /// Frames of a replay and live ones are never together.
     fn upcoming<'a>(&self, log: &'a Log) -> (Vec<&'a Frame>, u64) {
+        let replayed = self.position < self.attached_at;
+        let end = if replayed { self.attached_at } else { u64::MAX };
         let mut frames = Vec::new();
         let mut position = self.position;
         let mut bytes = 0;
         let start = usize::try_from(self.position - log.first_position).unwrap_or(usize::MAX);
         for frame in log.frames.iter().skip(start) {
-            if bytes > 0 && bytes + frame.bytes.len() > READ_BATCH_BYTES {
+            if position == end || (bytes > 0 && bytes + frame.bytes.len() > READ_BATCH_BYTES) {
                 break;
             }
             position += 1;
-            if frame.reaches(self.include) {
+            if frame.reaches(self.include, replayed) {
                 bytes += frame.bytes.len();
                 frames.push(frame);
             }
@@ -197,7 +219,7 @@ impl Joined {
 
 impl Drop for Cursor {
     fn drop(&mut self) {
-        self.hub.readers().send_modify(|readers| *readers = readers.saturating_sub(1));
+        self.hub.reader_left();
     }
 }
 

@@ -87,6 +87,8 @@ pub(super) enum Audience {
     Attached,
     /// Without a number, for attached readers that included the kind.
     Included(Include),
+    /// Without a number, for attached readers that did not include the kind.
+    NotIncluded(Include),
 }
 
 /// What view `full` needs to know of a frame beyond its bytes.
@@ -119,7 +121,7 @@ impl Frame {
     pub(super) fn encode(event: &SessionEvent, audience: Audience, body: Body) -> Self {
         let id = match audience {
             Audience::Everyone(id) => Some(id),
-            Audience::Attached | Audience::Included(_) => None,
+            Audience::Attached | Audience::Included(_) | Audience::NotIncluded(_) => None,
         };
         Self { audience, bytes: encode(event, id), body }
     }
@@ -133,14 +135,17 @@ impl Frame {
     pub(super) fn id(&self) -> Option<FrameId> {
         match self.audience {
             Audience::Everyone(id) => Some(id),
-            Audience::Attached | Audience::Included(_) => None,
+            Audience::Attached | Audience::Included(_) | Audience::NotIncluded(_) => None,
         }
     }
 
-    pub(super) fn reaches(&self, include: Include) -> bool {
+    /// Whether a reader gets it. Replayed frames were recorded before the reader attached; those without a number are not for it.
+    pub(super) fn reaches(&self, include: Include, replayed: bool) -> bool {
         match self.audience {
-            Audience::Everyone(_) | Audience::Attached => true,
-            Audience::Included(kind) => include.contains(kind),
+            Audience::Everyone(_) => true,
+            Audience::Attached => !replayed,
+            Audience::Included(kind) => !replayed && include.contains(kind),
+            Audience::NotIncluded(kind) => !replayed && !include.contains(kind),
         }
     }
 }

@@ -12,6 +12,7 @@ use wolli_protocol::state::{InFlight, Queues, SessionState, Waiting};
 use super::attach::Joined;
 use super::frame::{Audience, Body, Frame, Include};
 use super::live::{Live, lock};
+use crate::dialogs::OpenDialogs;
 use crate::limits::{RING_BYTES, RING_FRAMES, RING_SPARE_BYTES};
 
 /// The log of one session. Outlives the session's stay in memory, so that numbers go on and a reader can resume.
@@ -36,6 +37,7 @@ pub(super) struct Log {
     pub(super) waiting: Option<Waiting>,
     pub(super) live: Live,
     pub(super) queues: Queues,
+    pub(super) dialogs: OpenDialogs,
     /// The newest entry whose end was published.
     pub(super) leaf: Option<EntryId>,
     pub(super) closed: bool,
@@ -57,7 +59,7 @@ impl Log {
         self.queues = queues;
     }
 
-    fn push(&mut self, frame: Frame) {
+    pub(super) fn push(&mut self, frame: Frame) {
         self.bytes += frame.bytes.len();
         self.numbered += usize::from(frame.id().is_some());
         self.frames.push_back(frame);
@@ -129,7 +131,8 @@ impl Log {
             | SessionEvent::MessageStart { .. }
             | SessionEvent::Retry { .. }
             | SessionEvent::ExtensionUiRequest(_)
-            | SessionEvent::ExtensionUiResolved(_) => {}
+            | SessionEvent::ExtensionUiResolved(_)
+            | SessionEvent::LoginUiRequest(_) => {}
         }
         Body::Plain
     }
@@ -162,6 +165,7 @@ impl Hub {
             waiting: None,
             live: Live::default(),
             queues: Queues::default(),
+            dialogs: OpenDialogs::default(),
             leaf: None,
             closed: false,
             joined: None,
@@ -213,6 +217,7 @@ impl Hub {
             SessionEvent::Waiting { .. } => Audience::Included(Include::WAITING),
             SessionEvent::Retry { .. } => Audience::Included(Include::RETRY),
             SessionEvent::ExtensionUiRequest(_) | SessionEvent::ExtensionUiResolved(_) => Audience::Attached,
+            SessionEvent::LoginUiRequest(_) => Audience::Included(Include::LOGIN_UI),
             SessionEvent::AgentStart
             | SessionEvent::AgentEnd { .. }
             | SessionEvent::TurnStart
@@ -308,9 +313,12 @@ impl Hub {
         log.joined = None;
     }
 
-    /// Ends every reader's stream; nothing is published afterwards.
+    /// Ends every reader's stream, and every open question; nothing is published afterwards.
     pub fn close(&self) {
-        self.lock().closed = true;
+        let mut log = self.lock();
+        log.end_dialogs();
+        log.closed = true;
+        drop(log);
         self.head.send_modify(|_| {});
     }
 }

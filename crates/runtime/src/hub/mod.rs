@@ -8,6 +8,7 @@
 //! Not here: sockets, files, and who may read.
 
 mod attach;
+mod dialogs;
 mod frame;
 mod full;
 mod live;

@@ -83,7 +83,7 @@ impl Slots {
 /// A reader that was attached: its first frame, and where the rest comes from.
 #[derive(Debug)]
 pub struct AttachedSession {
-    /// The `hello` frame.
+    /// The `hello` frame; in view `full` also the open questions.
     pub hello: Bytes,
     pub cursor: Cursor,
     pub session: SessionHandle,
@@ -400,6 +400,7 @@ impl Runtime {
         }
         let mut hello = BytesMut::new();
         sse::encode_frame(&mut hello, "hello", json.as_bytes(), None);
+        hello.extend_from_slice(&attached.dialog_frames);
         Ok(AttachedSession { hello: hello.freeze(), cursor: attached.cursor, session })
     }
 
