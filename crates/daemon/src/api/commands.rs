@@ -102,7 +102,7 @@ async fn execute(runtime: &Runtime, session: &SessionHandle, command: Command, s
         Command::GetSkills => Ok(Some(envelope::list("skills", &[]))),
         Command::GetPlugins => Ok(Some(envelope::list("plugins", &[]))),
         Command::GetIntegrationInfo => Ok(Some(envelope::list("integrations", &[]))),
-        Command::GetDialogs => Ok(Some(envelope::list("dialogs", &[]))),
+        Command::GetDialogs => named("dialogs", &session.hub().dialogs()),
         Command::Compact { .. } => unavailable("compact"),
         Command::AbortCompaction => unavailable("abort_compaction"),
         Command::Reload => unavailable("reload"),

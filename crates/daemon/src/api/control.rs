@@ -23,7 +23,7 @@ use crate::stop::Stop;
 
 /// Bytes of a body that are read at once, in less than a millisecond. A larger one is read on a thread for blocking work, since all
 /// streams would wait for it.
-const LIGHT_BODY: usize = 256 * 1024;
+pub(super) const LIGHT_BODY: usize = 256 * 1024;
 
 /// White space that keeps a connection in use; JSON may begin with it.
 const WAITING: &[u8] = b" ";

@@ -84,7 +84,7 @@ impl Service {
         match route {
             Route::Health => return self.health(head, query),
             Route::Unknown | Route::UnknownGuarded => return answer::not_found(),
-            Route::Control(_) | Route::DialogAnswer => {
+            Route::Control(_) | Route::DialogAnswer(..) => {
                 let Some(incoming) = body.incoming.take() else { return answer::internal_error() };
                 let limits = BodyLimits { bytes: self.body_limit, time: self.timing.request_body };
                 let bytes = match request_body::read(incoming, limits).await {
@@ -95,7 +95,8 @@ impl Service {
                 in_progress.received();
                 return match route {
                     Route::Control(id) => control::answer(&self.opening, id.clone(), bytes, &self.timing, &self.stop).await,
-                    _ => dialogs::answer(&bytes),
+                    Route::DialogAnswer(id, rail) => dialogs::answer(&self.opening, id, *rail, bytes, &self.timing).await,
+                    _ => answer::not_found(),
                 };
             }
             Route::ControlStream | Route::Sessions | Route::SessionStream(_) | Route::Entries(_) => {}
@@ -110,7 +111,7 @@ impl Service {
             Route::Sessions => sessions::list(&runtime).await,
             Route::SessionStream(id) => events::session(&runtime, id, (query, &head.headers), self.defaults, &self.pace, attach).await,
             Route::Entries(id) => sessions::entries(&runtime, id, query).await,
-            Route::Health | Route::Control(_) | Route::DialogAnswer | Route::Unknown | Route::UnknownGuarded => answer::not_found(),
+            Route::Health | Route::Control(_) | Route::DialogAnswer(..) | Route::Unknown | Route::UnknownGuarded => answer::not_found(),
         }
     }
 

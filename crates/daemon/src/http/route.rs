@@ -2,6 +2,7 @@
 
 use http::Method;
 use wolli_protocol::ids::SessionId;
+use wolli_runtime::dialogs::Rail;
 
 use super::query::percent_decode;
 
@@ -14,7 +15,7 @@ pub(crate) enum Route {
     SessionStream(SessionId),
     Entries(SessionId),
     Control(SessionId),
-    DialogAnswer,
+    DialogAnswer(SessionId, Rail),
     /// Below `/sessions/`, or a known path with another method: answered as unknown, to bearers alone.
     UnknownGuarded,
     Unknown,
@@ -37,7 +38,8 @@ impl Route {
             "events" if get => Self::SessionStream(id()),
             "entries" if get => Self::Entries(id()),
             "control" if method == Method::POST => Self::Control(id()),
-            "ui-response" | "login-response" if method == Method::POST => Self::DialogAnswer,
+            "ui-response" if method == Method::POST => Self::DialogAnswer(id(), Rail::Ui),
+            "login-response" if method == Method::POST => Self::DialogAnswer(id(), Rail::Login),
             _ => Self::UnknownGuarded,
         }
     }
@@ -87,8 +89,8 @@ mod tests {
             (Method::GET, "/sessions/a+b/entries", Route::Entries("a+b".into())),
             (Method::POST, "/sessions/a%20b/control", Route::Control(id())),
             (Method::GET, "/sessions/a%20b/control", Route::UnknownGuarded),
-            (Method::POST, "/sessions/a/ui-response", Route::DialogAnswer),
-            (Method::POST, "/sessions/a/login-response", Route::DialogAnswer),
+            (Method::POST, "/sessions/a%20b/ui-response", Route::DialogAnswer(id(), Rail::Ui)),
+            (Method::POST, "/sessions/a%20b/login-response", Route::DialogAnswer(id(), Rail::Login)),
             (Method::GET, "/sessions/a/ui-response", Route::UnknownGuarded),
             (Method::GET, "/sessionsx", Route::Unknown),
             (Method::GET, "//sessions", Route::Unknown),

@@ -14,7 +14,7 @@ pub use login::LoginDialogs;
 pub use port::{Dialogs, Patience};
 
 pub(crate) use answer::{Outcome, answered_id};
-pub(crate) use open::{NewDialog, OpenDialog, OpenDialogs};
+pub(crate) use open::{NewDialog, OpenDialog, OpenDialogs, UNKNOWN};
 
 #[cfg(test)]
 mod tests;

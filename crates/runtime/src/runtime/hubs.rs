@@ -62,6 +62,10 @@ impl Hubs {
         });
     }
 
+    pub(super) fn all(&self) -> Vec<Arc<Hub>> {
+        self.with(|kept| kept.by_session.values().cloned().collect())
+    }
+
     /// Ends every reader's stream.
     pub(super) fn close(&self) {
         self.with(|kept| kept.by_session.values().for_each(|hub| hub.close()));

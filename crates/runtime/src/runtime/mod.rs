@@ -2,6 +2,7 @@
 
 mod control;
 mod credentials;
+mod dialogs;
 mod hubs;
 mod models;
 mod open;

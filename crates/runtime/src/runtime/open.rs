@@ -142,8 +142,14 @@ impl Runtime {
         tracing::warn!(%message, path, "diagnostic");
         let mut diagnostics = self.diagnostics.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let diagnostic = ResourceDiagnostic { kind, message, path, collision: None };
-        if !diagnostics.contains(&diagnostic) {
-            diagnostics.push(diagnostic);
+        if diagnostics.contains(&diagnostic) {
+            return;
+        }
+        diagnostics.push(diagnostic.clone());
+        drop(diagnostics);
+        if diagnostic.kind == DiagnosticKind::Error {
+            let place = diagnostic.path.map(|path| format!("{path}: ")).unwrap_or_default();
+            self.services.hubs.tell_error(&format!("{place}{}", diagnostic.message));
         }
     }
 

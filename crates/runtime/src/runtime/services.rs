@@ -14,6 +14,7 @@ use wolli_protocol::ids::SessionId;
 use super::control::Control;
 use super::hubs::Hubs;
 use crate::agent::Agent;
+use crate::dialogs::Dialogs;
 use crate::tasks::Tasks;
 use crate::tools::{AgentFiles, BackgroundCommands, ControlState, ToolContext, ToolUpdates};
 use wolli_exec::Ledger;
@@ -42,7 +43,7 @@ pub(crate) struct Services {
 }
 
 impl Services {
-    pub(crate) fn tool_context(&self, cancel: CancellationToken, updates: ToolUpdates) -> ToolContext {
+    pub(crate) fn tool_context(&self, cancel: CancellationToken, updates: ToolUpdates, dialogs: Dialogs) -> ToolContext {
         ToolContext {
             home: self.agent.home().path().to_owned(),
             environment: Arc::clone(&self.tool_environment),
@@ -54,6 +55,7 @@ impl Services {
             agent: Arc::clone(&self.agent) as Arc<dyn AgentFiles>,
             updates,
             background: self.background(),
+            dialogs,
         }
     }
 

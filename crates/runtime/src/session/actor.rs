@@ -298,11 +298,13 @@ enum Step {
 
 /// What the run does next; never resolves while there is none. Cancel-safe.
 async fn next_step(phase: &mut Phase) -> Step {
-    let Phase::Running { ended, requests, .. } = phase else { return std::future::pending().await };
+    let Phase::Running { ended, requests, token, .. } = phase else { return std::future::pending().await };
     if let Some(request) = requests.recv().await {
         return Step::Asked(request);
     }
     let panicked = ended.await.is_err();
+    // Also one that panicked takes along what its tools still do and ask.
+    token.cancel();
     *phase = Phase::Idle;
     Step::Ended(panicked)
 }

@@ -11,6 +11,7 @@ use wolli_protocol::model::{Model, ThinkingLevel};
 
 use super::read::MessageSource;
 use super::writer::StoreError;
+use crate::dialogs::Dialogs;
 use crate::hub::Hub;
 
 /// What to do with a prompt while a run is active.
@@ -107,6 +108,12 @@ impl SessionHandle {
     #[must_use]
     pub fn hub(&self) -> &Arc<Hub> {
         &self.hub
+    }
+
+    /// Asks and tells the people at the session. Questions end when the session leaves memory.
+    #[must_use]
+    pub fn dialogs(&self) -> Dialogs {
+        Dialogs::new(Arc::clone(&self.hub), self.ended.clone())
     }
 
     /// The session file.

@@ -13,6 +13,7 @@ use wolli_protocol::event::ToolResult;
 use wolli_protocol::message::UserBlock;
 
 use super::control::ControlState;
+use crate::dialogs::Dialogs;
 
 /// Everything a tool may know and use. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -34,6 +35,8 @@ pub struct ToolContext {
     pub agent: Arc<dyn AgentFiles>,
     pub updates: ToolUpdates,
     pub background: BackgroundCommands,
+    /// Questions to the people at the session; they end with the call.
+    pub dialogs: Dialogs,
 }
 
 /// What tools change about the agent itself, apart from plain files in its home.

@@ -9,6 +9,8 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use wolli_protocol::message::{JsonObject, UserBlock};
 
+use crate::dialogs::Dialogs;
+
 use super::{AgentFiles, BackgroundCommands, ControlState, Stage, ToolContext, ToolOutput, ToolSet, ToolUpdates};
 
 /// A temporary home that is removed at the end.
@@ -70,6 +72,7 @@ impl Home {
             agent: Arc::clone(&self.agent) as Arc<dyn AgentFiles>,
             updates: ToolUpdates::default(),
             background: BackgroundCommands::default(),
+            dialogs: Dialogs::default(),
         }
     }
 

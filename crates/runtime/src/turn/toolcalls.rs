@@ -12,6 +12,7 @@ use wolli_protocol::message::{AssistantBlock, AssistantMessage, Message, StopRea
 
 use super::run::Run;
 use crate::clock::now_millis;
+use crate::dialogs::Dialogs;
 use crate::hub::Hub;
 use crate::session::StoreError;
 use crate::tools::{Execution, Prepared, ToolContext, ToolOutput, ToolUpdate, ToolUpdates};
@@ -117,7 +118,9 @@ fn execute(run: &Run, call: &ToolCall, prepared: Prepared) -> impl Future<Output
             skipped: (update.skipped > 0).then_some(update.skipped),
         });
     });
-    let context: ToolContext = run.context.services.tool_context(run.context.token.child_token(), updates);
+    let cancel = run.context.token.child_token();
+    let dialogs = Dialogs::new(Arc::clone(&run.context.hub), cancel.clone());
+    let context: ToolContext = run.context.services.tool_context(cancel, updates, dialogs);
     let name = call.name.clone();
     let task = run.context.services.tasks.spawn("tool", async move { prepared.run(&context).await });
     async move {
