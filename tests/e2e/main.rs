@@ -6,10 +6,12 @@
 
 mod support;
 
+mod appending;
 mod bad_input;
 mod concurrency;
 mod cut_and_resume;
 mod damaged_home;
+mod deleting;
 mod full_disk;
 mod kill;
 mod readers;

@@ -239,10 +239,17 @@ impl Agent {
         self.agent_command(&Command::Deploy).await
     }
 
-    /// Sends a command that concerns the whole agent. It is posted to the latest session.
+    /// Sends a command that concerns the whole agent. It is posted to the latest session; where there is none, any name will do.
     async fn agent_command<T: serde::de::DeserializeOwned>(&self, command: &Command) -> Result<T, ClientError> {
-        let session = self.any_session().await?;
+        let session = self.posting_place().await?;
         session::command(&self.0.transport, &session, command, false, None).await
+    }
+
+    async fn posting_place(&self) -> Result<SessionId, ClientError> {
+        match self.any_session().await {
+            Err(ClientError::NoSession(_)) => Ok(SessionId::from("none")),
+            session => session,
+        }
     }
 
     async fn any_session(&self) -> Result<SessionId, ClientError> {
@@ -256,7 +263,7 @@ impl Agent {
     /// When it still answers after [`START_LIMIT`](crate::START_LIMIT).
     pub async fn stop(&self) -> Result<(), ClientError> {
         let asked = async {
-            let session = self.any_session().await?;
+            let session = self.posting_place().await?;
             session::command::<serde_json::Value>(&self.0.transport, &session, &Command::Shutdown, false, Some(STOP_LIMIT)).await
         };
         // Whatever came of it, what counts is whether the daemon still answers.

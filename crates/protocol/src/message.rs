@@ -196,6 +196,24 @@ pub enum Message {
     CompactionSummary(CompactionSummaryMessage),
 }
 
+/// The `role` of every message.
+const ROLES: [&str; 7] = ["user", "assistant", "toolResult", "bashExecution", "custom", "branchSummary", "compactionSummary"];
+
+impl Message {
+    /// Reads a message that a client made. Fields that its role does not have are left out.
+    ///
+    /// # Errors
+    /// Says what is missing or has another type; every message that is read can be stored, read back and sent to a model.
+    pub fn from_client(object: JsonObject) -> Result<Self, String> {
+        let role = object.get("role").and_then(Value::as_str).unwrap_or_default();
+        if !ROLES.contains(&role) {
+            return Err(format!("message.role must be one of {}", ROLES.join(", ")));
+        }
+        let role = role.to_owned();
+        serde_json::from_value(Value::Object(object)).map_err(|error| format!("message is no {role} message: {error}"))
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UserMessage {
@@ -318,4 +336,61 @@ pub struct CompactionSummaryMessage {
     pub summary: String,
     pub tokens_before: u64,
     pub timestamp: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Message, ROLES};
+
+    fn read(value: &Value) -> Result<Message, String> {
+        Message::from_client(value.as_object().unwrap().clone())
+    }
+
+    #[test]
+    fn messages_of_clients_are_checked() {
+        let usage = json!({"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 0,
+            "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}});
+        for good in [
+            json!({"role": "user", "content": "text", "timestamp": 1}),
+            json!({"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "image", "data": "AA==", "mimeType": "image/png"}], "timestamp": 1}),
+            json!({"role": "assistant", "content": [{"type": "text", "text": "x"}], "api": "a", "provider": "p", "model": "m", "usage": usage,
+                "stopReason": "stop", "timestamp": 1}),
+            json!({"role": "toolResult", "toolCallId": "c", "toolName": "t", "content": [], "isError": false, "timestamp": 1}),
+            json!({"role": "bashExecution", "command": "ls", "output": "a\n", "exitCode": 0, "cancelled": false, "truncated": false, "timestamp": 1}),
+            json!({"role": "custom", "customType": "note", "content": "x", "display": true, "timestamp": 1}),
+            json!({"role": "branchSummary", "summary": "s", "fromId": "root", "timestamp": 1}),
+            json!({"role": "compactionSummary", "summary": "s", "tokensBefore": 1, "timestamp": 1}),
+        ] {
+            let message = read(&good).unwrap();
+            assert_eq!(serde_json::to_value(&message).unwrap(), good);
+            assert!(ROLES.contains(&good["role"].as_str().unwrap()));
+        }
+        for (bad, problem) in [
+            (json!({}), "message.role must be one of user, assistant,"),
+            (json!({"role": 7}), "message.role must be one of"),
+            (json!({"role": "User", "content": "x", "timestamp": 1}), "message.role must be one of"),
+            (json!({"role": "user", "timestamp": 1}), "message is no user message: missing field `content`"),
+            (json!({"role": "user", "content": "x"}), "message is no user message: missing field `timestamp`"),
+            (json!({"role": "user", "content": 7, "timestamp": 1}), "a string or a list of content blocks"),
+            (
+                json!({"role": "user", "content": [{"type": "toolCall", "id": "c", "name": "n", "arguments": {}}], "timestamp": 1}),
+                "toolCall",
+            ),
+            (json!({"role": "user", "content": [{"type": "image", "data": "AA=="}], "timestamp": 1}), "mimeType"),
+            (json!({"role": "assistant", "content": "x", "timestamp": 1}), "message is no assistant message"),
+            (
+                json!({"role": "toolResult", "toolCallId": "c", "toolName": "t", "content": "x", "isError": false, "timestamp": 1}),
+                "toolResult",
+            ),
+            (
+                json!({"role": "bashExecution", "command": "ls", "output": "a", "cancelled": "no", "truncated": false, "timestamp": 1}),
+                "bashExecution",
+            ),
+        ] {
+            let told = read(&bad).unwrap_err();
+            assert!(told.contains(problem), "{bad}: {told}");
+        }
+    }
 }

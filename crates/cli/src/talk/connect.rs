@@ -1,6 +1,6 @@
 //! From an agent's name to an open session: finds the daemon or starts it, and picks the session.
 
-use wolli_client::{Agent, DaemonProgram, SessionHandle, Wolli};
+use wolli_client::{Agent, ClientError, DaemonProgram, SessionHandle, Wolli};
 use wolli_home::environment::Environment;
 use wolli_protocol::ids::SessionId;
 use wolli_protocol::resource::ResourceDiagnostic;
@@ -26,13 +26,19 @@ pub(crate) fn agent(environment: &Environment, name: &str) -> Result<Agent, Fail
 pub(crate) async fn open(agent: &Agent, which: Which) -> Result<SessionHandle, Failure> {
     agent.connect().await?;
     Ok(match which {
-        Which::Latest => agent.latest_session().await?,
-        Which::New => {
-            let created = agent.create_session().await?;
-            agent.session(&created.session_id).await?
-        }
+        Which::Latest => match agent.latest_session().await {
+            // Every one was deleted.
+            Err(ClientError::NoSession(_)) => new(agent).await?,
+            latest => latest?,
+        },
+        Which::New => new(agent).await?,
         Which::Named(id) => agent.session(&SessionId::from(id)).await?,
     })
+}
+
+async fn new(agent: &Agent) -> Result<SessionHandle, Failure> {
+    let created = agent.create_session().await?;
+    Ok(agent.session(&created.session_id).await?)
 }
 
 /// What the daemon found wrong while it loaded the agent and the session: a model that cannot be used, a file that is broken. A

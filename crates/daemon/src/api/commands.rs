@@ -24,7 +24,17 @@ pub(crate) async fn run(runtime: &Runtime, id: &SessionId, command: Result<Comma
             stop.request(StopReason::Command);
             return Ok(None);
         }
-        Err(error) => return Err(error.to_string()),
+        Err(error) => {
+            // Where every session was deleted there is none to name, and what concerns the agent is still wanted.
+            let unknown = matches!(error, SessionError::Unknown { .. });
+            if let Ok(command @ (Command::CreateSession | Command::Deploy | Command::Shutdown)) = command
+                && unknown
+                && !text(runtime.has_sessions().await)?
+            {
+                return for_agent(runtime, &command, stop).await;
+            }
+            return Err(error.to_string());
+        }
     };
     execute(runtime, &session, command.map_err(|error| error.to_string())?, stop).await
 }
@@ -68,12 +78,7 @@ async fn execute(runtime: &Runtime, session: &SessionHandle, command: Command, s
             data(&json!({ "steering": cleared.steer, "followUp": cleared.follow_up }))
         }
         Command::WaitForIdle => none(runtime.with_session(id, |session| async move { session.wait_for_idle().await }).await),
-        Command::CreateSession => data(&text(runtime.create_session().await)?.hub().state()),
-        Command::Deploy => data(&text(runtime.deploy().await)?.hub().state()),
-        Command::Shutdown => {
-            stop.request(StopReason::Command);
-            Ok(None)
-        }
+        Command::CreateSession | Command::Deploy | Command::Shutdown => for_agent(runtime, &command, stop).await,
         Command::GetState => session.hub().with_state(data),
         Command::GetMessages => {
             let messages = text(runtime.read_file(Arc::clone(session.path()), read_messages).await)?;
@@ -86,6 +91,11 @@ async fn execute(runtime: &Runtime, session: &SessionHandle, command: Command, s
         Command::SeedAssistantMessage { text: content } => {
             data(&Message::Assistant(text(runtime.seed_assistant_message(id, &content).await)?))
         }
+        Command::AppendMessage { message } => {
+            let message = Message::from_client(message).map_err(|problem| format!("Invalid append_message: {problem}"))?;
+            none(runtime.append_message(id, &message).await)
+        }
+        Command::DeleteSession { target_session_id } => none(runtime.delete_session(&target_session_id).await),
         Command::SetModel { provider, model_id } => data(&text(runtime.set_model(id, &provider, &model_id).await)?),
         Command::SetThinkingLevel { level } => none(runtime.set_thinking_level(id, level).await),
         Command::RenameSession { target_session_id, session_name } => none(runtime.rename_session(&target_session_id, &session_name).await),
@@ -106,7 +116,6 @@ async fn execute(runtime: &Runtime, session: &SessionHandle, command: Command, s
         Command::Compact { .. } => unavailable("compact"),
         Command::AbortCompaction => unavailable("abort_compaction"),
         Command::Reload => unavailable("reload"),
-        Command::AppendMessage { .. } => unavailable("append_message"),
         Command::InstallPlugin { .. } => unavailable("install_plugin"),
         Command::RemovePlugin { .. } => unavailable("remove_plugin"),
         Command::UpdatePlugins { .. } => unavailable("update_plugins"),
@@ -118,8 +127,19 @@ async fn execute(runtime: &Runtime, session: &SessionHandle, command: Command, s
         Command::Logout { .. } => unavailable("logout"),
         Command::GetLoginProviders { .. } => unavailable("get_login_providers"),
         Command::GetLogoutProviders => unavailable("get_logout_providers"),
-        Command::DeleteSession { .. } => unavailable("delete_session"),
         Command::GetUsage => unavailable("get_usage"),
+    }
+}
+
+/// Commands that need no session.
+async fn for_agent(runtime: &Runtime, command: &Command, stop: &Stop) -> Result<Data, String> {
+    match command {
+        Command::CreateSession => data(&text(runtime.create_session().await)?.hub().state()),
+        Command::Deploy => data(&text(runtime.deploy().await)?.hub().state()),
+        _ => {
+            stop.request(StopReason::Command);
+            Ok(None)
+        }
     }
 }
 

@@ -71,14 +71,19 @@ fn asked(query: Option<&str>, headers: &HeaderMap, defaults: Defaults) -> Result
         None => defaults.view,
         Some(word) => View::parse(&word).ok_or_else(|| format!("unknown view \"{word}\"; this version has delta and full"))?,
     };
-    let include = match parameter(query, "include") {
-        None => defaults.include,
-        Some(list) => Include::parse(&list).map_err(|word| {
-            format!("unknown word \"{word}\" in include; valid are compaction, retry, waiting, login_ui, usage, lifecycle and all")
-        })?,
-    };
+    let include = included(query, defaults)?;
     let last_event_id = headers.get(LAST_EVENT_ID).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     Ok((Attach { view, include, last_event_id }, parameter(query, "after").map(EntryId::from)))
+}
+
+/// The kinds of notices that a client asks for.
+fn included(query: Option<&str>, defaults: Defaults) -> Result<Include, String> {
+    match parameter(query, "include") {
+        None => Ok(defaults.include),
+        Some(list) => Include::parse(&list).map_err(|word| {
+            format!("unknown word \"{word}\" in include; valid are compaction, retry, waiting, login_ui, usage, lifecycle and all")
+        }),
+    }
 }
 
 /// `GET /sessions/:id/events`. `attach` is false for `HEAD`, which looks and does not stay.
@@ -110,11 +115,15 @@ pub(crate) async fn session(
 }
 
 /// `GET /events`.
-pub(crate) async fn control(runtime: &Runtime, pace: &Pace, attach: bool) -> Answer {
+pub(crate) async fn control(runtime: &Runtime, query: Option<&str>, defaults: Defaults, pace: &Pace, attach: bool) -> Answer {
+    let include = match included(query, defaults) {
+        Ok(include) => include,
+        Err(message) => return answer::error(StatusCode::BAD_REQUEST, &message),
+    };
     if !attach {
         return answer::event_stream(AnswerBody::whole(""));
     }
-    match runtime.attach_control().await {
+    match runtime.attach_control(include).await {
         Ok((state, reader)) => {
             let Ok(json) = serde_json::to_vec(&state) else { return answer::internal_error() };
             let mut hello = bytes::BytesMut::with_capacity(json.len() + 32);

@@ -107,7 +107,7 @@ impl Service {
         };
         let attach = head.method != Method::HEAD;
         match route {
-            Route::ControlStream => events::control(&runtime, &self.pace, attach).await,
+            Route::ControlStream => events::control(&runtime, query, self.defaults, &self.pace, attach).await,
             Route::Sessions => sessions::list(&runtime).await,
             Route::SessionStream(id) => events::session(&runtime, id, (query, &head.headers), self.defaults, &self.pace, attach).await,
             Route::Entries(id) => sessions::entries(&runtime, id, query).await,

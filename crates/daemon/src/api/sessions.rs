@@ -56,6 +56,7 @@ pub(crate) fn session_error(error: &SessionError) -> Answer {
         SessionError::Forming
         | SessionError::File(_)
         | SessionError::Listing(_)
+        | SessionError::Delete(_)
         | SessionError::Page(PageError::File(_))
         | SessionError::Model(_)
         | SessionError::Agent(_)

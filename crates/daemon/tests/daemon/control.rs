@@ -48,7 +48,6 @@ async fn every_other_command_of_the_table_says_that_it_is_not_there() {
         "compact",
         "abort_compaction",
         "reload",
-        "append_message",
         "install_plugin",
         "remove_plugin",
         "update_plugins",
@@ -60,7 +59,6 @@ async fn every_other_command_of_the_table_says_that_it_is_not_there() {
         "logout",
         "get_login_providers",
         "get_logout_providers",
-        "delete_session",
         "get_usage",
     ] {
         let body = json!({"type": name, "message": {}, "source": "s", "enabledModelIds": [], "provider": "p", "authType": "oauth", "targetSessionId": "s"});

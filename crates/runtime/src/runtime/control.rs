@@ -5,12 +5,13 @@ use tokio::sync::broadcast;
 use wolli_protocol::event::ControlEvent;
 use wolli_protocol::sse;
 
+use crate::hub::Include;
 use crate::limits::CONTROL_FRAMES;
 
 /// Announces lifecycle events to every reader of the control stream.
 #[derive(Debug)]
 pub(crate) struct Control {
-    frames: broadcast::Sender<Bytes>,
+    frames: broadcast::Sender<(Include, Bytes)>,
 }
 
 /// Why a control stream ends.
@@ -25,7 +26,8 @@ pub enum ControlEnd {
 /// A reader of the control stream. Frames are not numbered and not replayed.
 #[derive(Debug)]
 pub struct ControlReader {
-    frames: broadcast::Receiver<Bytes>,
+    frames: broadcast::Receiver<(Include, Bytes)>,
+    include: Include,
 }
 
 impl Control {
@@ -33,8 +35,8 @@ impl Control {
         Self { frames: broadcast::Sender::new(CONTROL_FRAMES) }
     }
 
-    pub(super) fn subscribe(&self) -> ControlReader {
-        ControlReader { frames: self.frames.subscribe() }
+    pub(super) fn subscribe(&self, include: Include) -> ControlReader {
+        ControlReader { frames: self.frames.subscribe(), include }
     }
 
     pub(super) fn announce(&self, event: &ControlEvent) {
@@ -43,20 +45,29 @@ impl Control {
             tracing::error!(%error, "a lifecycle event did not serialise");
             return;
         }
+        let wanted_by = match event {
+            ControlEvent::SessionDeleted { .. } => Include::LIFECYCLE,
+            ControlEvent::SessionAdded { .. } | ControlEvent::SessionRemoved { .. } | ControlEvent::SessionRenamed { .. } => Include::NONE,
+        };
         // Nobody attached is fine.
-        let _ = self.frames.send(frame.freeze());
+        let _ = self.frames.send((wanted_by, frame.freeze()));
     }
 }
 
 impl ControlReader {
-    /// The next frame. Cancel-safe.
+    /// The next frame that the reader asked for. Cancel-safe.
     ///
     /// # Errors
     /// The stream is over.
     pub async fn next(&mut self) -> Result<Bytes, ControlEnd> {
-        self.frames.recv().await.map_err(|error| match error {
-            broadcast::error::RecvError::Lagged(_) => ControlEnd::Lagged,
-            broadcast::error::RecvError::Closed => ControlEnd::Closed,
-        })
+        loop {
+            let (wanted_by, frame) = self.frames.recv().await.map_err(|error| match error {
+                broadcast::error::RecvError::Lagged(_) => ControlEnd::Lagged,
+                broadcast::error::RecvError::Closed => ControlEnd::Closed,
+            })?;
+            if self.include.contains(wanted_by) {
+                return Ok(frame);
+            }
+        }
     }
 }

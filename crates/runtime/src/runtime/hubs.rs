@@ -66,6 +66,16 @@ impl Hubs {
         self.with(|kept| kept.by_session.values().cloned().collect())
     }
 
+    /// The session is gone for good: its readers' streams end, and its log is not kept.
+    pub(super) fn forget(&self, id: &SessionId) {
+        self.with(|kept| {
+            kept.evicted.retain(|evicted| evicted != id);
+            if let Some(hub) = kept.by_session.remove(id) {
+                hub.close();
+            }
+        });
+    }
+
     /// Ends every reader's stream.
     pub(super) fn close(&self) {
         self.with(|kept| kept.by_session.values().for_each(|hub| hub.close()));

@@ -1,5 +1,6 @@
 //! The agent as a whole: opens its home, makes sessions resident, and ends everything in order.
 
+mod changes;
 mod control;
 mod credentials;
 mod dialogs;

@@ -19,7 +19,7 @@ use super::control::ControlReader;
 use super::models::start_of_session;
 use super::open::Runtime;
 use crate::clock::now_iso;
-use crate::hub::{Attach, Attached, Cursor, Hub};
+use crate::hub::{Attach, Attached, Cursor, Hub, Include};
 use crate::limits::HELLO_ENTRIES_BYTES;
 use crate::prompt::{MemoryFiles, SystemPrompt, project_contexts};
 use crate::service::ServiceError;
@@ -33,7 +33,7 @@ use crate::tools::{Stage, ToolSet};
 const CONFINEMENT: &str = "none";
 
 /// How often a command is handed to a session that just left memory before the caller is told.
-const REOPEN_ATTEMPTS: usize = 5;
+pub(super) const REOPEN_ATTEMPTS: usize = 5;
 
 /// Why a session cannot be had. Texts go to clients.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +50,8 @@ pub enum SessionError {
     Page(#[from] PageError),
     #[error(transparent)]
     Model(#[from] SelectError),
+    #[error("cannot delete the session: {0}")]
+    Delete(std::io::Error),
     #[error("cannot change agent.json: {0}")]
     Agent(String),
     #[error(transparent)]
@@ -67,7 +69,7 @@ type Slot = Arc<tokio::sync::Mutex<Option<SessionHandle>>>;
 pub(super) struct Slots(pub(super) Mutex<HashMap<SessionId, Slot>>);
 
 impl Slots {
-    fn slot(&self, id: &SessionId) -> Slot {
+    pub(super) fn slot(&self, id: &SessionId) -> Slot {
         let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = slots.get(id) {
             return Arc::clone(slot);
@@ -94,7 +96,7 @@ impl Runtime {
         self.services.agent.home().name().as_str().to_owned()
     }
 
-    async fn blocking<T: Send + 'static>(&self, work: impl FnOnce(&Self) -> T + Send + 'static) -> Result<T, SessionError> {
+    pub(super) async fn blocking<T: Send + 'static>(&self, work: impl FnOnce(&Self) -> T + Send + 'static) -> Result<T, SessionError> {
         let runtime = self.clone();
         self.services.tasks.spawn_blocking(move || work(&runtime)).await.map_err(|_| SessionError::ShuttingDown)
     }
@@ -106,7 +108,7 @@ impl Runtime {
             .map_err(SessionError::Listing)
     }
 
-    async fn stored_session(&self, id: &SessionId) -> Result<StoredSession, SessionError> {
+    pub(super) async fn stored_session(&self, id: &SessionId) -> Result<StoredSession, SessionError> {
         let wanted = id.clone();
         let found = self.blocking(move |runtime| runtime.listing.lock().unwrap_or_else(PoisonError::into_inner).find(&wanted)).await?;
         found.ok_or_else(|| SessionError::Unknown { id: id.clone(), agent: self.agent_name() })
@@ -299,12 +301,21 @@ impl Runtime {
         Ok(handle)
     }
 
+    /// False once the last session was deleted.
+    ///
+    /// # Errors
+    /// The sessions folder cannot be read.
+    pub async fn has_sessions(&self) -> Result<bool, SessionError> {
+        Ok(!self.stored_sessions().await?.is_empty())
+    }
+
     /// Creates a session beside the others.
     ///
     /// # Errors
     /// The agent is still forming, or the disk refused.
     pub async fn create_session(&self) -> Result<SessionHandle, SessionError> {
-        if self.services.agent.stage() == Stage::Forming {
+        // Whose birth session was deleted gets another one.
+        if self.services.agent.stage() == Stage::Forming && self.has_sessions().await? {
             return Err(SessionError::Forming);
         }
         self.new_session().await
@@ -370,12 +381,13 @@ impl Runtime {
         slots.get(id).is_some_and(|slot| slot.try_lock().map_or(true, |handle| handle.as_ref().is_some_and(|handle| !handle.is_closed())))
     }
 
-    /// A reader of the control stream and the snapshot that it starts from. Frames after the snapshot come from the reader.
+    /// A reader of the control stream, with the kinds of frames that it asked for, and the snapshot that it starts from. Frames after the
+    /// snapshot come from the reader.
     ///
     /// # Errors
     /// The sessions folder cannot be read.
-    pub async fn attach_control(&self) -> Result<(AgentState, ControlReader), SessionError> {
-        let reader = self.services.control.subscribe();
+    pub async fn attach_control(&self, include: Include) -> Result<(AgentState, ControlReader), SessionError> {
+        let reader = self.services.control.subscribe(include);
         Ok((self.agent_state().await?, reader))
     }
 
@@ -490,20 +502,6 @@ impl Runtime {
             async move { session.seed_assistant_message(text).await }
         })
         .await
-    }
-
-    /// Names a session and tells the control stream.
-    ///
-    /// # Errors
-    /// The disk refused.
-    pub async fn rename_session(&self, id: &SessionId, name: &str) -> Result<(), SessionError> {
-        self.with_session(id, |session| {
-            let name = name.to_owned();
-            async move { session.rename(name).await }
-        })
-        .await?;
-        self.services.control.announce(&ControlEvent::SessionRenamed { session_id: id.clone(), session_name: name.to_owned() });
-        Ok(())
     }
 
     /// The models that can be used now.

@@ -19,12 +19,13 @@ use wolli_protocol::ids::{EntryId, SessionId};
 use wolli_protocol::model::{Model, ThinkingLevel};
 use wolli_protocol::state::{Queues, Waiting, WaitingKind};
 
-use super::append::NewEntry;
+use super::deferred::Deferred;
 use super::file::{Restored, SessionFile};
 use super::handle::{ClearedQueues, Command, Reply, SessionHandle};
 use super::queues::MessageQueues;
 use super::read::MessageSource;
 use super::sidecar::{self, QueuedMessage, Sidecar};
+use super::silent::Answer;
 use super::writer::{Journal, StoreError};
 use crate::clock::now_iso;
 use crate::hub::Hub;
@@ -85,15 +86,28 @@ pub(super) enum Phase {
     },
 }
 
-/// A queue change whose place on disk is awaited.
+/// A change whose place on disk is awaited.
 pub(super) struct Queued {
     pub(super) reply: QueueReply,
     pub(super) stored: Result<(), StoreError>,
 }
 
 pub(super) enum QueueReply {
-    Accepted { entry_id: EntryId, key: Option<String>, reply: Reply<()> },
+    Accepted {
+        entry_id: EntryId,
+        key: Option<String>,
+        reply: Reply<()>,
+    },
     Cleared(Reply<ClearedQueues>, ClearedQueues),
+    /// Entries that were to be written at once.
+    Stored(Answer),
+    /// Entries that wait for the end of the turn are in the sidecar.
+    Deferred {
+        ids: Vec<EntryId>,
+        answer: Answer,
+    },
+    /// Entries that waited were handed to the writer.
+    Flushed,
 }
 
 pub(super) enum Key {
@@ -117,7 +131,7 @@ pub(super) struct Actor {
     /// The sidecar on disk differs from the queues.
     pub(super) sidecar_stale: bool,
     /// Entries that wait for the end of the turn.
-    pub(super) deferred: Vec<NewEntry>,
+    pub(super) deferred: Deferred,
     pub(super) queue_writes: FuturesUnordered<BoxFuture<'static, Queued>>,
     pub(super) prompt_replies: Vec<Reply<()>>,
     pub(super) prompt_key: Option<String>,
@@ -127,6 +141,8 @@ pub(super) struct Actor {
     pub(super) abort_waiters: Vec<(Reply<ClearedQueues>, ClearedQueues)>,
     /// Some client has been attached since the session became resident.
     pub(super) attended: bool,
+    /// Leaves memory although readers are attached.
+    pub(super) retiring: bool,
 }
 
 /// Makes a session resident.
@@ -175,7 +191,7 @@ pub(crate) fn open_session(parts: SessionParts) -> SessionHandle {
         epoch: sidecar.epoch,
         queues: MessageQueues::new(sidecar.steer, sidecar.follow_up),
         sidecar_stale: false,
-        deferred: Vec::new(),
+        deferred: Deferred::new(sidecar.deferred),
         queue_writes: FuturesUnordered::new(),
         prompt_replies: Vec::new(),
         prompt_key: None,
@@ -184,7 +200,9 @@ pub(crate) fn open_session(parts: SessionParts) -> SessionHandle {
         idle_waiters: Vec::new(),
         abort_waiters: Vec::new(),
         attended: false,
+        retiring: false,
     };
+    actor.write_deferred();
     if resume {
         actor.resume(cut_off);
     }
@@ -250,7 +268,7 @@ impl Actor {
                 }
                 () = linger.as_mut(), if !self.attended && self.is_idle() => self.attended = true,
             }
-            if self.attended && self.is_idle() && no_readers(&mut readers) && commands.is_empty() {
+            if self.retiring || self.attended && self.is_idle() && no_readers(&mut readers) && commands.is_empty() {
                 break;
             }
         }
@@ -279,7 +297,7 @@ impl Actor {
             self.queue_written(queued);
         }
         if self.sidecar_stale {
-            let stored = self.journal.store_sidecar(self.queues.sidecar(self.epoch));
+            let stored = self.journal.store_sidecar(self.sidecar());
             if let Err(error) = stored.await {
                 tracing::warn!(%error, "queued messages were not stored");
             }

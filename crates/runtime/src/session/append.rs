@@ -1,6 +1,6 @@
 //! New lines of a session file.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use wolli_protocol::entry::EntryBody;
 use wolli_protocol::ids::EntryId;
 use wolli_protocol::message::Message;
@@ -8,7 +8,7 @@ use wolli_protocol::message::Message;
 use crate::clock::now_iso;
 
 /// An entry that is to be written; its parent is the active position at the moment of writing.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewEntry {
     pub id: EntryId,
     /// ISO time.

@@ -6,15 +6,15 @@ use tokio::sync::mpsc;
 use wolli_protocol::entry::EntryBody;
 use wolli_protocol::event::{ModelSource, SessionEvent};
 use wolli_protocol::ids::EntryId;
-use wolli_protocol::message::{AssistantBlock, AssistantMessage, ImageContent, Message, TextContent, UserMessage};
+use wolli_protocol::message::{ImageContent, Message, UserMessage};
 use wolli_protocol::model::{Model, ThinkingLevel};
 
 use super::actor::{Actor, Key, Phase, QueueReply, Queued, RunRequest, TurnSettings};
 use super::append::NewEntry;
 use super::handle::{ClearedQueues, Command, CommandError, NewPrompt, Reply, SubmitBehavior};
 use super::queues::Queue;
-use super::sidecar::QueuedMessage;
-use super::writer::{Durability, StoreError};
+use super::sidecar::{QueuedMessage, Sidecar};
+use super::writer::StoreError;
 use crate::clock::now_millis;
 use crate::limits::{IDEMPOTENCY_KEYS, QUEUED_MESSAGES, RUN_REQUESTS};
 use crate::turn::{Run, RunContext};
@@ -54,7 +54,13 @@ impl Actor {
             Command::SetModel { model, reply } => self.set_model(*model, reply),
             Command::SetThinkingLevel { level, reply } => self.set_thinking_level(level, reply),
             Command::SeedAssistantMessage { text, reply } => self.seed_assistant_message(text, reply),
-            Command::Rename { name, reply } => self.rename(name, reply),
+            Command::AppendMessage { message, reply } => self.append_message(*message, reply),
+            Command::Rename { name, reply } => self.rename(&name, reply),
+            Command::Retire { reply } => {
+                // Whoever asks while something is at work is told, and nothing happens.
+                self.retiring = matches!(self.phase, Phase::Idle);
+                let _ = reply.send(if self.retiring { Ok(()) } else { Err(CommandError::Busy) });
+            }
         }
     }
 
@@ -136,6 +142,7 @@ impl Actor {
 
     /// Registers a run. Its prompt is acknowledged when it is stored.
     fn start_run(&mut self, prompt: Option<QueuedMessage>) {
+        self.write_deferred();
         let (requests, asked) = mpsc::channel(RUN_REQUESTS);
         let token = self.token.child_token();
         self.hub.update(|state| state.is_streaming = true);
@@ -206,7 +213,7 @@ impl Actor {
         self.hub.update(|state| state.is_streaming = false);
         if self.sidecar_stale {
             self.sidecar_stale = false;
-            let stored = self.journal.store_sidecar(self.queues.sidecar(self.epoch));
+            let stored = self.journal.store_sidecar(self.sidecar());
             self.services.tasks.spawn("sidecar", async move {
                 if let Err(error) = stored.await {
                     tracing::warn!(%error, "the delivered messages stay in the queue file; they are recognised by their ids");
@@ -280,8 +287,18 @@ impl Actor {
 
     /// Writes the queues; the reply is sent when they are on disk.
     fn write_queues(&mut self, reply: QueueReply) {
-        let stored = self.journal.store_sidecar(self.queues.sidecar(self.epoch));
+        let stored = self.journal.store_sidecar(self.sidecar());
         self.sidecar_stale = false;
+        self.answer_when(stored, reply);
+    }
+
+    /// What stands beside the session file as of now.
+    pub(super) fn sidecar(&self) -> Sidecar {
+        self.queues.sidecar(self.epoch).with_deferred(self.deferred.entries())
+    }
+
+    /// Looks at `reply` again when `stored` is done, without making the actor wait.
+    pub(super) fn answer_when(&self, stored: impl Future<Output = Result<(), StoreError>> + Send + 'static, reply: QueueReply) {
         self.queue_writes.push(Box::pin(async move { Queued { reply, stored: stored.await } }));
     }
 
@@ -289,6 +306,12 @@ impl Actor {
         let stored = queued.stored.map_err(CommandError::from);
         match queued.reply {
             QueueReply::Cleared(reply, cleared) => drop(reply.send(stored.map(|()| cleared))),
+            QueueReply::Stored(answer) => answer(stored),
+            QueueReply::Flushed => self.flushed(stored),
+            QueueReply::Deferred { ids, answer } => {
+                let stored = self.put_off(&ids, stored);
+                answer(stored);
+            }
             QueueReply::Accepted { entry_id, key, reply } => {
                 // One that was delivered meanwhile counts: its entry is in the session file.
                 let result = if stored.is_err() && self.take_back(&entry_id) { stored } else { Ok(()) };
@@ -309,47 +332,6 @@ impl Actor {
         removed
     }
 
-    /// Writes an entry now when idle, else at the end of the turn.
-    fn write_or_defer(&mut self, entries: Vec<NewEntry>) -> Option<impl Future<Output = Result<(), StoreError>> + Send + use<>> {
-        if matches!(self.phase, Phase::Idle) {
-            let leaf = entries.last().map(|entry| entry.id.clone());
-            let stored = self.journal.append(entries, Durability::Synced);
-            self.hub.set_leaf(leaf);
-            Some(stored)
-        } else {
-            self.deferred.extend(entries);
-            None
-        }
-    }
-
-    fn write_deferred(&mut self) {
-        if self.deferred.is_empty() {
-            return;
-        }
-        let stored = self.journal.append(std::mem::take(&mut self.deferred), Durability::Written);
-        self.services.tasks.spawn("deferred entries", async move {
-            if let Err(error) = stored.await {
-                tracing::error!(%error, "a change of the session was not stored");
-            }
-        });
-    }
-
-    /// Sends `value` when `stored` is done, without making the actor wait.
-    fn reply_when_stored<T: Send + 'static>(
-        &self,
-        stored: Option<impl Future<Output = Result<(), StoreError>> + Send + 'static>,
-        reply: Reply<T>,
-        value: T,
-    ) {
-        let Some(stored) = stored else {
-            let _ = reply.send(Ok(value));
-            return;
-        };
-        self.services.tasks.spawn("reply", async move {
-            let _ = reply.send(stored.await.map(|()| value).map_err(CommandError::from));
-        });
-    }
-
     fn set_model(&mut self, model: Model, reply: Reply<()>) {
         let mut entries = vec![NewEntry::new(EntryBody::ModelChange { provider: model.provider.clone(), model_id: model.id.clone() })];
         let settings = TurnSettings { level: self.settings.level, model: model.clone(), chosen: true };
@@ -365,32 +347,14 @@ impl Actor {
             self.settings.level = level;
             self.hub.publish(&SessionEvent::ThinkingLevelUpdate { level, previous_level: previous.level });
         }
-        let stored = self.write_or_defer(entries);
-        self.reply_when_stored(stored, reply, ());
+        self.store_silently(entries, reply, ());
     }
 
     fn set_thinking_level(&mut self, level: ThinkingLevel, reply: Reply<ThinkingLevel>) {
         let level = self.settings.model.clamp(level);
         let previous_level = std::mem::replace(&mut self.settings.level, level);
         self.hub.publish(&SessionEvent::ThinkingLevelUpdate { level, previous_level });
-        let stored = self.write_or_defer(vec![NewEntry::new(EntryBody::ThinkingLevelChange { thinking_level: level })]);
-        self.reply_when_stored(stored, reply, level);
-    }
-
-    fn seed_assistant_message(&mut self, text: String, reply: Reply<AssistantMessage>) {
-        let mut message = AssistantMessage::begin(&self.settings.model, now_millis());
-        message.content.push(AssistantBlock::Text(TextContent { text, text_signature: None }));
-        let entry = NewEntry::message(EntryId::generate(), Message::Assistant(message.clone()), None);
-        self.hub.update(|state| state.message_count += 1);
-        let stored = self.write_or_defer(vec![entry]);
-        self.reply_when_stored(stored, reply, message);
-    }
-
-    fn rename(&mut self, name: String, reply: Reply<()>) {
-        let trimmed = name.trim().to_owned();
-        self.hub.update(|state| state.session_name = Some(trimmed.clone()).filter(|name| !name.is_empty()));
-        let stored = self.write_or_defer(vec![NewEntry::new(EntryBody::SessionInfo { name: Some(trimmed) })]);
-        self.reply_when_stored(stored, reply, ());
+        self.store_silently(vec![NewEntry::new(EntryBody::ThinkingLevelChange { thinking_level: level })], reply, level);
     }
 }
 

@@ -133,6 +133,7 @@ impl SessionFile {
         // Delivered before a crash: the entry is there, the queue was not rewritten any more.
         sidecar.steer.retain(|queued| !scan.tree.contains(queued.entry_id.as_str()));
         sidecar.follow_up.retain(|queued| !scan.tree.contains(queued.entry_id.as_str()));
+        sidecar.deferred.retain(|entry| !scan.tree.contains(entry.id.as_str()));
         let restored = Restored {
             name: scan.tree.name.clone(),
             message_count: branch::visible(&branch).len() as u64,

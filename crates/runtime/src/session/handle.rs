@@ -38,6 +38,8 @@ pub struct NewPrompt {
 pub enum CommandError {
     #[error("Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message.")]
     Ambiguous,
+    #[error("the session is at work; abort its run first")]
+    Busy,
     #[error("Cannot steer while idle")]
     SteerWhileIdle,
     #[error("the queue is full ({0} messages wait); wait for the run or clear the queue")]
@@ -56,16 +58,53 @@ pub(crate) type Reply<T> = oneshot::Sender<Result<T, CommandError>>;
 /// What an actor does for others.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Prompt { prompt: NewPrompt, reply: Reply<()> },
-    Steer { text: String, images: Vec<ImageContent>, reply: Reply<()> },
-    FollowUp { text: String, images: Vec<ImageContent>, reply: Reply<()> },
-    Abort { reply: Reply<ClearedQueues> },
-    ClearQueue { reply: Reply<ClearedQueues> },
-    WaitForIdle { reply: Reply<()> },
-    SetModel { model: Box<Model>, reply: Reply<()> },
-    SetThinkingLevel { level: ThinkingLevel, reply: Reply<ThinkingLevel> },
-    SeedAssistantMessage { text: String, reply: Reply<AssistantMessage> },
-    Rename { name: String, reply: Reply<()> },
+    Prompt {
+        prompt: NewPrompt,
+        reply: Reply<()>,
+    },
+    Steer {
+        text: String,
+        images: Vec<ImageContent>,
+        reply: Reply<()>,
+    },
+    FollowUp {
+        text: String,
+        images: Vec<ImageContent>,
+        reply: Reply<()>,
+    },
+    Abort {
+        reply: Reply<ClearedQueues>,
+    },
+    ClearQueue {
+        reply: Reply<ClearedQueues>,
+    },
+    WaitForIdle {
+        reply: Reply<()>,
+    },
+    SetModel {
+        model: Box<Model>,
+        reply: Reply<()>,
+    },
+    SetThinkingLevel {
+        level: ThinkingLevel,
+        reply: Reply<ThinkingLevel>,
+    },
+    SeedAssistantMessage {
+        text: String,
+        reply: Reply<AssistantMessage>,
+    },
+    AppendMessage {
+        message: Box<Message>,
+        reply: Reply<()>,
+    },
+    Rename {
+        name: String,
+        reply: Reply<()>,
+    },
+    /// Leaves memory for good, if nothing is at work.
+    Retire {
+        reply: Reply<()>,
+    },
 }
 
 /// What was taken out of the queues, oldest first.
@@ -212,6 +251,26 @@ impl SessionHandle {
     /// The disk refused, or the session is closed or overloaded.
     pub async fn seed_assistant_message(&self, text: String) -> Result<AssistantMessage, CommandError> {
         self.call(|reply| Command::SeedAssistantMessage { text, reply }).await
+    }
+
+    /// Adds a message to the conversation, without a run and without a frame. Returns when it is safe on disk: in the file, or, while a
+    /// run is active, beside it until the turn ends.
+    ///
+    /// Cancel-safe: dropping the future does not withdraw the message.
+    ///
+    /// # Errors
+    /// The disk refused, or the session is closed or overloaded.
+    pub async fn append_message(&self, message: Message) -> Result<(), CommandError> {
+        self.call(|reply| Command::AppendMessage { message: Box::new(message), reply }).await
+    }
+
+    /// Makes the session leave memory although readers are attached. It takes no command any more when this returns; wait for
+    /// [`SessionHandle::ended`] before touching its file.
+    ///
+    /// # Errors
+    /// [`CommandError::Busy`] while something is at work, and nothing happened; or the session is overloaded or closed already.
+    pub(crate) async fn retire(&self) -> Result<(), CommandError> {
+        self.call(|reply| Command::Retire { reply }).await
     }
 
     /// Sets the session's name.

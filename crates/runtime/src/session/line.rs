@@ -59,14 +59,15 @@ pub(super) enum LineKind {
 }
 
 impl LineKind {
-    /// For a message: whether the model has to speak after it.
+    /// For a message of the turn: whether the model has to speak after it.
     pub(super) fn awaits_model(&self) -> Option<bool> {
         match self {
-            Self::Message { role, .. } => Some(match role {
-                MessageRole::User | MessageRole::ToolResult => true,
-                MessageRole::Assistant { calls_tools } => *calls_tools,
-                MessageRole::Other => false,
-            }),
+            Self::Message { role, .. } => match role {
+                MessageRole::User | MessageRole::ToolResult => Some(true),
+                MessageRole::Assistant { calls_tools } => Some(*calls_tools),
+                // Put there by a person or a program, whatever the turn was at.
+                MessageRole::Other => None,
+            },
             _ => None,
         }
     }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use wolli_protocol::ids::SessionId;
 
 use super::line::parse_header;
+use super::remove::{finish_removal, is_condemned, remove_session};
 
 /// Bytes of a first line that are read at most; a longer one is no header of ours.
 const HEADER_BYTES: u64 = 64 << 10;
@@ -55,6 +56,11 @@ impl Listing {
             let Ok(files) = std::fs::read_dir(&folder) else { continue };
             for file in files.flatten() {
                 let path = file.path();
+                if is_condemned(&path) {
+                    // Nobody waits for it; it is tried again with the next list.
+                    let _ = finish_removal(&path);
+                    continue;
+                }
                 if path.extension().is_none_or(|extension| extension != "jsonl") {
                     continue;
                 }
@@ -82,6 +88,23 @@ impl Listing {
             return Some(known.clone());
         }
         self.refresh().ok()?.into_iter().find(|session| session.id == *id)
+    }
+}
+
+impl Listing {
+    /// Removes every file of a session; it is not listed any more. Blocking.
+    ///
+    /// # Errors
+    /// What was not removed is listed as before.
+    pub(crate) fn remove(&mut self, id: &SessionId) -> std::io::Result<()> {
+        self.refresh()?;
+        let of_session = |known: &Known| known.session.as_ref().is_some_and(|session| session.id == *id);
+        let paths: Vec<PathBuf> = self.headers.iter().filter(|(_, known)| of_session(known)).map(|(path, _)| path.clone()).collect();
+        for path in paths {
+            remove_session(&path)?;
+            self.headers.remove(&path);
+        }
+        Ok(())
     }
 }
 

@@ -5,13 +5,16 @@ mod append;
 mod branch;
 mod commands;
 mod context;
+mod deferred;
 mod file;
 mod handle;
 mod line;
 mod listing;
 mod queues;
 mod read;
+mod remove;
 mod sidecar;
+mod silent;
 mod writer;
 
 pub use append::NewEntry;

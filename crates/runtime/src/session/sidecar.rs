@@ -1,4 +1,5 @@
-//! The file beside a session file: the epoch of its frame numbers, and the messages that wait in its queues.
+//! The file beside a session file: the epoch of its frame numbers, the messages that wait in its queues, and changes that wait for the
+//! end of a turn.
 //!
 //! It is named `<session file without .jsonl>.state.json`, which wolli 0.0.2 does not look at. Queued messages carry
 //! the id of the entry that they will become; one whose entry is in the session file was delivered before a crash.
@@ -9,6 +10,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use wolli_protocol::ids::EntryId;
 use wolli_protocol::message::UserMessage;
+
+use super::append::NewEntry;
 
 /// Version of the sidecar's format.
 const SIDECAR_VERSION: u32 = 1;
@@ -33,6 +36,9 @@ pub(crate) struct Sidecar {
     pub(crate) steer: Vec<QueuedMessage>,
     #[serde(default)]
     pub(crate) follow_up: Vec<QueuedMessage>,
+    /// Changes that wait for the end of the turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) deferred: Vec<NewEntry>,
 }
 
 /// The messages alone, as clients are told of them.
@@ -47,7 +53,11 @@ pub(super) fn sidecar_path(session_file: &Path) -> PathBuf {
 
 impl Sidecar {
     pub(crate) fn new(epoch: u32, steer: Vec<QueuedMessage>, follow_up: Vec<QueuedMessage>) -> Self {
-        Self { version: SIDECAR_VERSION, epoch, steer, follow_up }
+        Self { version: SIDECAR_VERSION, epoch, steer, follow_up, deferred: Vec::new() }
+    }
+
+    pub(super) fn with_deferred(self, deferred: Vec<NewEntry>) -> Self {
+        Self { deferred, ..self }
     }
 
     pub(super) fn first() -> Self {

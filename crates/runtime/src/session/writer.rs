@@ -37,8 +37,11 @@ pub enum StoreError {
     Closed,
 }
 
+/// What is changed in memory at the moment when entries are in the file.
+type Effect = Box<dyn FnOnce() + Send>;
+
 enum Request {
-    Append { entries: Vec<NewEntry>, durability: Durability, done: oneshot::Sender<Result<(), StoreError>> },
+    Append { entries: Vec<NewEntry>, durability: Durability, effect: Option<Effect>, done: oneshot::Sender<Result<(), StoreError>> },
     Sync { done: oneshot::Sender<Result<(), StoreError>> },
     Sidecar { sidecar: Sidecar, done: oneshot::Sender<Result<(), StoreError>> },
     Context { done: oneshot::Sender<Result<Vec<ContextMessage>, StoreError>> },
@@ -62,7 +65,18 @@ impl Journal {
     /// Cancel-safe: dropping the future does not take the entries back.
     pub fn append(&self, entries: Vec<NewEntry>, durability: Durability) -> impl Future<Output = Result<(), StoreError>> + Send + use<> {
         let (done, answer) = oneshot::channel();
-        self.hand_over(Request::Append { entries, durability, done }, answer)
+        self.hand_over(Request::Append { entries, durability, effect: None, done }, answer)
+    }
+
+    /// Like [`Journal::append`]; `effect` runs in the order of the file, when the entries are in it and not before. It must be short.
+    pub(crate) fn append_then<F: FnOnce() + Send + 'static>(
+        &self,
+        entries: Vec<NewEntry>,
+        durability: Durability,
+        effect: F,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send + use<F> {
+        let (done, answer) = oneshot::channel();
+        self.hand_over(Request::Append { entries, durability, effect: Some(Box::new(effect)), done }, answer)
     }
 
     /// Waits until everything handed over before is on disk.
@@ -129,11 +143,17 @@ fn serve(file: &mut SessionFile, requests: Vec<Request>, path: &Arc<str>) {
     let mut unsynced: Vec<oneshot::Sender<Result<(), StoreError>>> = Vec::new();
     for request in requests {
         match request {
-            Request::Append { entries, durability, done } => match file.append(&entries, false) {
-                Ok(()) if durability == Durability::Synced => unsynced.push(done),
-                // The caller may have gone; the entry is stored all the same.
-                result => drop(done.send(result.map_err(|error| write_error(&error)))),
-            },
+            Request::Append { entries, durability, effect, done } => {
+                let written = file.append(&entries, false);
+                if let (Ok(()), Some(effect)) = (&written, effect) {
+                    effect();
+                }
+                match written {
+                    Ok(()) if durability == Durability::Synced => unsynced.push(done),
+                    // The caller may have gone; the entry is stored all the same.
+                    result => drop(done.send(result.map_err(|error| write_error(&error)))),
+                }
+            }
             Request::Sync { done } => unsynced.push(done),
             Request::Sidecar { sidecar, done } => {
                 drop(done.send(file.store_sidecar(&sidecar).map_err(|error| write_error(&error))));
