@@ -12,103 +12,121 @@ use crate::model::ThinkingLevel;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum Command {
+    /// Gives the agent something to do. Answers when the prompt is on disk and its run has begun, not when the run ends. While a run is
+    /// active, `streamingBehavior` must say where the prompt goes.
     Prompt {
         message: String,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<ImageContent>,
+        /// While a run is active: `steer` or `followUp`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         streaming_behavior: Option<String>,
         /// A repeat with the same key gets the first answer and starts nothing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         idempotency_key: Option<String>,
     },
+    /// Queues a message that goes in after the running tools, before the next model call. Refused while the session is idle.
     Steer {
         message: String,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<ImageContent>,
     },
+    /// Queues a message that goes in when the run would stop; on an idle session it starts a run.
     FollowUp {
         message: String,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<ImageContent>,
     },
+    /// Stops the run and empties both queues. Answers when the run has ended.
     Abort,
+    /// Shortens the context to a summary and the latest messages. Answers when that is done.
     Compact {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         custom_instructions: Option<String>,
     },
+    /// Stops a compaction that is under way; succeeds also when there is none.
     AbortCompaction,
+    /// Answers when nothing runs any more, queued messages included; at once if nothing does.
     WaitForIdle,
+    /// Empties both queues and leaves the run alone.
     ClearQueue,
+    /// Makes a new session. Refused while the agent is forming.
     CreateSession,
+    /// Reads everything anew that the agent is made of.
     Reload,
+    /// Ends the birth of a forming agent. Answers with the state of a fresh session.
     Deploy,
+    /// Ends the daemon, after this answer is out.
     Shutdown,
+    /// The session at this moment, as in `hello`.
     GetState,
+    /// The conversation as the model sees it.
     GetMessages,
+    /// What can be called with a slash.
     GetCommands,
+    /// The whole session file, all branches.
     GetEntries,
+    /// How much the agent has, and what was wrong while it was loaded.
     GetResourceSummary,
+    /// The tools of the session, and which of them the model may call.
     GetToolInfo,
+    /// The services that the agent is connected to.
     GetIntegrationInfo,
+    /// The skills that were found.
     GetSkills,
+    /// The plugins that are configured.
     GetPlugins,
+    /// The files that stand in the system prompt.
     GetContextInfo,
-    SeedAssistantMessage {
-        text: String,
-    },
-    AppendMessage {
-        message: JsonObject,
-    },
-    InstallPlugin {
-        source: String,
-    },
-    RemovePlugin {
-        source: String,
-    },
+    /// Adds an answer that no model gave. No frame tells of it.
+    SeedAssistantMessage { text: String },
+    /// Adds a message to the conversation without a run. No frame tells of it.
+    AppendMessage { message: JsonObject },
+    /// Installs a plugin, then reloads.
+    InstallPlugin { source: String },
+    /// Removes a plugin, then reloads.
+    RemovePlugin { source: String },
+    /// Updates one plugin, or all, then reloads.
     UpdatePlugins {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         source: Option<String>,
     },
-    OnboardPlugin {
-        source: String,
-    },
-    SetThinkingLevel {
-        level: ThinkingLevel,
-    },
-    SetModel {
-        provider: String,
-        model_id: String,
-    },
+    /// Sets up the integrations of a plugin, with dialogs on this session.
+    OnboardPlugin { source: String },
+    /// How hard the model thinks from now on; also the default of later sessions. A level that the model does not have is replaced by
+    /// one near it.
+    SetThinkingLevel { level: ThinkingLevel },
+    /// Which model answers from now on; also the default of later sessions.
+    SetModel { provider: String, model_id: String },
+    /// Models whose provider has credentials.
     GetAvailableModels,
-    SetScopedModels {
-        enabled_model_ids: Vec<String>,
-    },
+    /// Which models this session switches between: patterns, or none for all.
+    SetScopedModels { enabled_model_ids: Vec<String> },
+    /// Which models later sessions switch between; without the field the setting is removed.
     SetEnabledModels {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         enabled_models: Option<Vec<String>>,
     },
-    Login {
-        provider: String,
-        auth_type: AuthType,
-    },
+    /// Logs in to a provider, with dialogs on this session. Answers when the flow has ended.
+    Login { provider: String, auth_type: AuthType },
+    /// Ends the open dialogs of a login.
     LoginCancel,
-    Logout {
-        provider: String,
-    },
+    /// Forgets the stored credential of a provider.
+    Logout { provider: String },
+    /// Providers that one can log in to.
     GetLoginProviders {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         auth_type: Option<AuthType>,
     },
+    /// Providers whose credential is stored.
     GetLogoutProviders,
-    RenameSession {
-        target_session_id: SessionId,
-        session_name: String,
-    },
-    DeleteSession {
-        target_session_id: SessionId,
-    },
+    /// Renames a session of the agent: this one, or another.
+    RenameSession { target_session_id: SessionId, session_name: String },
+    /// Deletes a session of the agent and its file.
+    DeleteSession { target_session_id: SessionId },
+    /// Questions that are open.
     GetDialogs,
+    /// Tokens and money.
     GetUsage,
 }
 

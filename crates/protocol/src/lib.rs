@@ -3,6 +3,7 @@
 //! Everything here is plain data and plain functions. Nothing does I/O, knows tokio, or knows HTTP; that is
 //! what lets the daemon, the typed client, the model providers and the tests share one definition of each word.
 
+pub mod answer;
 pub mod command;
 pub mod dialog;
 pub mod entry;

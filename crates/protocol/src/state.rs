@@ -12,7 +12,7 @@ use crate::ids::{EntryId, FrameId, SessionId};
 use crate::message::{AssistantMessage, JsonObject, Message, UserMessage};
 use crate::model::{Model, ThinkingLevel};
 
-/// `GET /health`. The last two fields are there for bearers and for callers that sent a nonce.
+/// `GET /health`. The proof is for callers that sent a nonce, what follows it for bearers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Health {
@@ -25,6 +25,15 @@ pub struct Health {
     /// HMAC-SHA-256 of the caller's nonce under the agent's token, in hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<String>,
+    /// The version of the program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The program's file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub executable: Option<String>,
+    /// Tells builds of one version apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build_id: Option<String>,
 }
 
 /// `GET /sessions`, and the `hello` of the control stream.
@@ -90,7 +99,7 @@ pub struct ScopedModel {
 
 /// First frame of a session's stream.
 ///
-/// `in_flight` and `entries` are there after a fresh attach or a gap; a resumed stream brings them as frames.
+/// `inFlight` and `entries` are there after a fresh attach or a gap; a resumed stream brings them as frames.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Hello {
@@ -105,7 +114,7 @@ pub struct Hello {
     pub waiting: Option<Waiting>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<InFlight>,
-    /// What waits in the queues, if anything does; there when `in_flight` may be.
+    /// What waits in the queues, if anything does; there when `inFlight` may be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queues: Option<Queues>,
     /// Entries after the one that the client named, on the active branch.
