@@ -2,7 +2,7 @@
 # but for what cargo itself keeps.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check fmt lint doc bench soak dist clean-demo
+.PHONY: help setup run test check fmt lint doc reference bench soak dist clean-demo
 
 CARGO ?= cargo
 
@@ -29,6 +29,9 @@ lint: ## clippy over everything, warnings are errors
 
 doc: ## build the API documentation, warnings are errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+
+reference: ## write docs/reference/openapi.json anew, from the types and the routes
+	WOLLI_WRITE_REFERENCE=1 $(CARGO) test -q -p wolli-daemon --test daemon reference::the_file_in_the_tree
 
 bench: ## measure the promises (release build)
 	$(CARGO) build --release -p wolli-cli

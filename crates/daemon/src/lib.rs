@@ -21,6 +21,7 @@ mod stop;
 
 pub use api::health::build_id;
 pub use exit::ExitStatus;
+pub use http::route::{ENDPOINTS, Endpoint};
 pub use log::LogFormat;
 pub use server::limits::Timing;
 pub use start::daemon::Daemon;

@@ -7,5 +7,6 @@ pub(crate) mod envelope;
 pub(crate) mod events;
 pub(crate) mod health;
 pub(crate) mod opening;
+pub(crate) mod reference;
 pub(crate) mod service;
 pub(crate) mod sessions;

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use super::events::{Defaults, Pace};
 use super::health::Identity;
 use super::opening::{self, Opening};
-use super::{control, dialogs, events, sessions};
+use super::{control, dialogs, events, reference, sessions};
 use crate::http::access::{Access, Transport};
 use crate::http::answer::{self, Answer};
 use crate::http::query::parameter;
@@ -83,6 +83,7 @@ impl Service {
         let query = head.uri.query();
         match route {
             Route::Health => return self.health(head, query),
+            Route::Reference => return reference::answer(),
             Route::Unknown | Route::UnknownGuarded => return answer::not_found(),
             Route::Control(_) | Route::DialogAnswer(..) => {
                 let Some(incoming) = body.incoming.take() else { return answer::internal_error() };
@@ -111,7 +112,9 @@ impl Service {
             Route::Sessions => sessions::list(&runtime).await,
             Route::SessionStream(id) => events::session(&runtime, id, (query, &head.headers), self.defaults, &self.pace, attach).await,
             Route::Entries(id) => sessions::entries(&runtime, id, query).await,
-            Route::Health | Route::Control(_) | Route::DialogAnswer(..) | Route::Unknown | Route::UnknownGuarded => answer::not_found(),
+            Route::Health | Route::Reference | Route::Control(_) | Route::DialogAnswer(..) | Route::Unknown | Route::UnknownGuarded => {
+                answer::not_found()
+            }
         }
     }
 

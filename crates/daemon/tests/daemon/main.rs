@@ -6,6 +6,7 @@ mod access;
 mod control;
 mod limits;
 mod process;
+mod reference;
 mod shutdown;
 mod streams;
 mod support;
