@@ -97,7 +97,7 @@ pub struct Update<'a> {
 
 /// Somebody who watches the output.
 pub struct Updates<'a> {
-    /// The shortest time between two updates; the last text before the end may come without an update.
+    /// The shortest time between two updates. What is left when the program has ended is told at once.
     pub every: Duration,
     /// Must not block.
     pub deliver: &'a mut (dyn FnMut(Update<'_>) + Send),
@@ -170,6 +170,7 @@ pub async fn run(mut program: Program, settings: RunSettings, updates: Option<Up
     }
     output.read_the_rest().await;
     errors.read_the_rest().await;
+    output.tell_the_rest();
 
     if !output.is_open() && !errors.is_open() {
         guard.output_is_closed();
@@ -306,6 +307,13 @@ impl<'a> Stream<'a> {
         });
         self.appended.clear();
         self.skipped = 0;
+    }
+
+    /// What the observer was not told yet: the updates join to the whole text.
+    fn tell_the_rest(&mut self) {
+        if !self.appended.is_empty() || self.skipped > 0 {
+            self.tell();
+        }
     }
 
     /// What is in the pipe already, without waiting for more.

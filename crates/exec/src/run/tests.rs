@@ -180,6 +180,21 @@ async fn updates_are_spaced_and_join_to_the_text() {
 }
 
 #[tokio::test]
+async fn what_was_not_told_yet_is_told_at_the_end() {
+    for (script, ending) in [("echo one; sleep 0.1; echo two", Ending::Exited), ("echo one; sleep 0.1; echo two; sleep 300", Ending::TimedOut)] {
+        let (mut text, mut count) = (String::new(), 0);
+        let mut seen = |update: Update<'_>| {
+            text.push_str(update.appended);
+            count += 1;
+        };
+        let updates = Updates { every: Duration::from_secs(3600), deliver: &mut seen };
+        let settings = RunSettings { time_limit: Some(Duration::from_secs(1)), ..RunSettings::default() };
+        let finished = run(shell(script), settings, Some(updates)).await.unwrap();
+        assert_eq!((finished.ending, text.as_str(), count), (ending, "one\ntwo\n", 2), "{script}");
+    }
+}
+
+#[tokio::test]
 async fn dropping_the_future_kills_everything() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pids");
