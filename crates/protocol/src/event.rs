@@ -13,6 +13,7 @@ use crate::ids::EntryId;
 use crate::login::LoginRequest;
 use crate::message::{AssistantMessage, Message, ToolCall, UserBlock, UserMessage};
 use crate::model::{Model, ThinkingLevel};
+use crate::resource::CompactResult;
 use crate::state::{ScopedModel, SessionSummary, Waiting};
 
 /// One frame of a session's stream after `hello`.
@@ -111,6 +112,22 @@ pub enum SessionEvent {
         until: String,
         reason: String,
     },
+    /// Notice (`include=compaction`): the older part of the history is being replaced by a summary.
+    CompactionStart {
+        reason: CompactionReason,
+    },
+    /// Notice (`include=compaction`). With `result` it succeeded, with `aborted` it was cancelled, with `errorMessage` it failed; with
+    /// none of them there was nothing to do.
+    CompactionEnd {
+        reason: CompactionReason,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        result: Option<CompactResult>,
+        aborted: bool,
+        /// The request that did not fit is asked again, in a run without a new prompt.
+        will_retry: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error_message: Option<String>,
+    },
     ExtensionUiRequest(DialogRequest),
     ExtensionUiResolved(DialogResolved),
     /// Notice (`include=login_ui`), in place of the dialog that it is to the other clients.
@@ -155,6 +172,18 @@ fn with_type<S: Serializer>(tool_call: &ToolCall, serializer: S) -> Result<S::Ok
         tool_call: &'a ToolCall,
     }
     WithType { kind: "toolCall", tool_call }.serialize(serializer)
+}
+
+/// Why a history is compacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CompactionReason {
+    /// A client asked for it.
+    Manual,
+    /// The context came close to what the model takes.
+    Threshold,
+    /// The provider refused the context as too long.
+    Overflow,
 }
 
 /// Who changed the model.

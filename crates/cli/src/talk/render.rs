@@ -96,7 +96,12 @@ impl Renderer {
             }
             SessionEvent::ModelUpdate { model, .. } => self.note(&format!("(model: {}/{})", model.provider, model.id)),
             SessionEvent::Retry { attempt, max, reason, .. } => self.note(&format!("(attempt {attempt} of {max} follows: {reason})")),
+            SessionEvent::CompactionStart { .. } => self.note("(the earlier conversation is being summarised)"),
+            SessionEvent::CompactionEnd { result: Some(_), .. } => self.note("(earlier messages were replaced by a summary)"),
+            SessionEvent::CompactionEnd { error_message: Some(text), .. } => self.note(&format!("({text})")),
+            SessionEvent::CompactionEnd { aborted: true, .. } => self.note("(the summary was cancelled)"),
             SessionEvent::AgentStart
+            | SessionEvent::CompactionEnd { .. }
             | SessionEvent::TurnStart
             | SessionEvent::TurnEnd { .. }
             | SessionEvent::MessageStart { .. }

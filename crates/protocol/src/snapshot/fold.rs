@@ -5,9 +5,9 @@
 
 use super::patch::{Field, SnapshotPatch};
 use super::project;
-use super::shape::{CallStatus, Phase, RunUsage, ToolProgress, UniversalSnapshot};
+use super::shape::{CallStatus, Compaction, CompactionTrigger, Phase, RunUsage, ToolProgress, UniversalSnapshot};
 use crate::dialog::DialogRequest;
-use crate::event::{AssistantMessageEvent as Step, SessionEvent};
+use crate::event::{AssistantMessageEvent as Step, CompactionReason, SessionEvent};
 use crate::ids::{EntryId, SessionId};
 use crate::message::{AssistantBlock, AssistantMessage, Message};
 use crate::model::{Model, ThinkingLevel};
@@ -203,6 +203,14 @@ impl SnapshotFold {
                     }
                 }
             }
+            SessionEvent::CompactionStart { reason } => {
+                let trigger = match reason {
+                    CompactionReason::Manual => CompactionTrigger::Manual,
+                    CompactionReason::Threshold | CompactionReason::Overflow => CompactionTrigger::Auto,
+                };
+                self.change(Field::Compaction, |snapshot| &mut snapshot.compaction, Some(Compaction { trigger, at_tokens: None }));
+            }
+            SessionEvent::CompactionEnd { .. } => self.change(Field::Compaction, |snapshot| &mut snapshot.compaction, None),
             // None of these is shown: they bound what the others tell, or are notices of their own.
             SessionEvent::TurnStart
             | SessionEvent::TurnEnd { .. }

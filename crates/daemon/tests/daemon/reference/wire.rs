@@ -23,6 +23,7 @@ const GOLDEN: &[(&str, &str)] = &[
     ("event-full", "SessionEvent"),
     ("health", "Health"),
     ("hello", "Hello"),
+    ("login-request", "LoginRequest"),
     ("message", "Message"),
     ("model", "Model"),
     ("resource", "ResourceSummary"),
