@@ -378,6 +378,9 @@ impl SessionView {
             SessionEvent::ThinkingLevelUpdate { level, .. } => self.state.thinking_level = *level,
             SessionEvent::ScopedModelsUpdate { scoped_models } => self.state.scoped_models.clone_from(scoped_models),
             SessionEvent::Waiting { waiting } => self.waiting.clone_from(waiting),
+            // A compaction counts as work; what follows it says so itself.
+            SessionEvent::CompactionStart { .. } => self.state.is_streaming = true,
+            SessionEvent::CompactionEnd { .. } => self.state.is_streaming = false,
             SessionEvent::ExtensionUiRequest(request) => self.open_dialog(request.clone()),
             SessionEvent::LoginUiRequest(request) => self.open_dialog(request.as_dialog()),
             // A compaction counts as work; what follows it says so itself.

@@ -219,6 +219,8 @@ impl SnapshotFold {
             | SessionEvent::ScopedModelsUpdate { .. }
             | SessionEvent::Waiting { .. }
             | SessionEvent::Retry { .. }
+            | SessionEvent::CompactionStart { .. }
+            | SessionEvent::CompactionEnd { .. }
             | SessionEvent::LoginUiRequest(_) => {}
         }
     }

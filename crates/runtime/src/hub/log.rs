@@ -130,6 +130,8 @@ impl Log {
             | SessionEvent::TurnStart
             | SessionEvent::MessageStart { .. }
             | SessionEvent::Retry { .. }
+            | SessionEvent::CompactionStart { .. }
+            | SessionEvent::CompactionEnd { .. }
             | SessionEvent::ExtensionUiRequest(_)
             | SessionEvent::ExtensionUiResolved(_)
             | SessionEvent::LoginUiRequest(_) => {}
@@ -216,6 +218,7 @@ impl Hub {
         let audience = match event {
             SessionEvent::Waiting { .. } => Audience::Included(Include::WAITING),
             SessionEvent::Retry { .. } => Audience::Included(Include::RETRY),
+            SessionEvent::CompactionStart { .. } | SessionEvent::CompactionEnd { .. } => Audience::Included(Include::COMPACTION),
             SessionEvent::ExtensionUiRequest(_) | SessionEvent::ExtensionUiResolved(_) => Audience::Attached,
             SessionEvent::LoginUiRequest(_) => Audience::Included(Include::LOGIN_UI),
             SessionEvent::AgentStart
