@@ -21,3 +21,5 @@ pub mod stream;
 #[cfg(test)]
 mod testing;
 mod transport;
+
+pub use prepare::spoken_text;

@@ -193,6 +193,20 @@ fn close(mut turns: Vec<Turn<'_>>) -> Vec<Turn<'_>> {
     turns
 }
 
+/// What a message of a person, or one that is sent in a person's name, says; images are notes. Empty for answers and tool results.
+#[must_use]
+pub fn spoken_text(message: &Message) -> String {
+    let parts = roles::as_user(message, ImageRule::TextOnly);
+    let texts: Vec<&str> = parts
+        .iter()
+        .filter_map(|part| match part {
+            Part::Text(text) => Some(text.as_ref()),
+            Part::Image { .. } => None,
+        })
+        .collect();
+    texts.join("\n")
+}
+
 /// Roughly how many bytes a history takes when it is written.
 pub(crate) fn weight(history: &[Arc<Message>]) -> usize {
     let block = |block: &UserBlock| match block {
