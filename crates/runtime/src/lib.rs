@@ -7,6 +7,7 @@
 //! | [`service`] | the port to service managers |
 //! | [`embed`] | the engine for programs that want it in their own process |
 //! | `turn` | one run: model calls and tool calls until nothing is left to do |
+//! | `compaction` | a summary in place of the older part of a history |
 //! | [`dialogs`] | questions to the people at a session |
 //! | [`hub`] | the log of each session, and its readers |
 //! | [`tools`] | the built-in tools |
@@ -16,6 +17,7 @@
 
 pub mod agent;
 pub mod clock;
+mod compaction;
 pub mod dialogs;
 pub mod embed;
 pub mod hub;
@@ -27,3 +29,4 @@ pub mod session;
 pub mod tasks;
 pub mod tools;
 mod turn;
+mod usage;

@@ -51,3 +51,10 @@ pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
 /// Idempotency keys that a session remembers; the oldest are forgotten first.
 pub const IDEMPOTENCY_KEYS: usize = 1024;
+
+/// Rounds of summaries that happen by themselves until the model gives a good answer. Each costs money, and a history that three of them did
+/// not make small enough stays too long.
+pub const AUTOMATIC_COMPACTIONS: u32 = 3;
+
+/// Rounds of one compaction: each has half the input of the one before, if the provider says that even that is too long.
+pub const SUMMARY_ROUNDS: u32 = 3;

@@ -113,8 +113,15 @@ async fn execute(runtime: &Runtime, session: &SessionHandle, command: Command, s
         Command::GetPlugins => Ok(Some(envelope::list("plugins", &[]))),
         Command::GetIntegrationInfo => Ok(Some(envelope::list("integrations", &[]))),
         Command::GetDialogs => named("dialogs", &session.hub().dialogs()),
-        Command::Compact { .. } => unavailable("compact"),
-        Command::AbortCompaction => unavailable("abort_compaction"),
+        Command::Compact { custom_instructions } => data(&text(
+            runtime
+                .with_session(id, |session| {
+                    let instructions = custom_instructions.clone();
+                    async move { session.compact(instructions).await }
+                })
+                .await,
+        )?),
+        Command::AbortCompaction => none(runtime.with_session(id, |session| async move { session.abort_compaction().await }).await),
         Command::Reload => unavailable("reload"),
         Command::InstallPlugin { .. } => unavailable("install_plugin"),
         Command::RemovePlugin { .. } => unavailable("remove_plugin"),

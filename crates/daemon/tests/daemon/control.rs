@@ -24,7 +24,8 @@ async fn envelopes() {
         (&id, r#"{"id":null,"type":"prompt"}"#, r#"{"id":null,"type":"response","command":"prompt","success":false,"error":"Invalid prompt: message must be a string"}"#.into()),
         (&id, "\u{feff}{\"type\":\"get_commands\"}", r#"{"type":"response","command":"get_commands","success":true,"data":{"commands":[]}}"#.into()),
         (&id, r#"{"id":"r1","type":"get_dialogs"}"#, r#"{"id":"r1","type":"response","command":"get_dialogs","success":true,"data":{"dialogs":[]}}"#.into()),
-        (&id, r#"{"type":"compact"}"#, r#"{"type":"response","command":"compact","success":false,"error":"compact is not available in this version of wolli"}"#.into()),
+        (&id, r#"{"type":"compact"}"#, r#"{"type":"response","command":"compact","success":false,"error":"Nothing to compact"}"#.into()),
+        (&id, r#"{"type":"abort_compaction"}"#, r#"{"type":"response","command":"abort_compaction","success":true}"#.into()),
         (&id, r#"{"type":"steer","message":"x"}"#, r#"{"type":"response","command":"steer","success":false,"error":"Cannot steer while idle"}"#.into()),
         (&id, r#"{"type":"create_session"}"#, r#"{"type":"response","command":"create_session","success":false,"error":"This agent is still forming — it stays in its birth session until it deploys."}"#.into()),
         (&id, r#"{"type":"set_model","provider":"no","modelId":"such"}"#, r#"{"type":"response","command":"set_model","success":false,"error":"Model not found: no/such"}"#.into()),
@@ -45,8 +46,6 @@ async fn every_other_command_of_the_table_says_that_it_is_not_there() {
     let daemon = TestHome::new().start().await;
     let id = daemon.session().await;
     for name in [
-        "compact",
-        "abort_compaction",
         "reload",
         "install_plugin",
         "remove_plugin",

@@ -181,7 +181,9 @@ async fn updates_are_spaced_and_join_to_the_text() {
 
 #[tokio::test]
 async fn what_was_not_told_yet_is_told_at_the_end() {
-    for (script, ending) in [("echo one; sleep 0.1; echo two", Ending::Exited), ("echo one; sleep 0.1; echo two; sleep 300", Ending::TimedOut)] {
+    for (script, ending) in
+        [("echo one; sleep 0.1; echo two", Ending::Exited), ("echo one; sleep 0.1; echo two; sleep 300", Ending::TimedOut)]
+    {
         let (mut text, mut count) = (String::new(), 0);
         let mut seen = |update: Update<'_>| {
             text.push_str(update.appended);

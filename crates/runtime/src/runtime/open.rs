@@ -205,6 +205,7 @@ fn prepare(inputs: Inputs) -> Result<Prepared, OpenError> {
             None => ModelClient::new(client),
         },
         registry: Arc::new(registry),
+        shared_settings: shared.settings(),
         control: Control::new(),
         hubs: Hubs::default(),
         tool_environment: Arc::new(tool_environment(variables, None)),

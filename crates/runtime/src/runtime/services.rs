@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+use wolli_home::settings::{self, Compaction, Settings};
 use wolli_models::client::ModelClient;
 use wolli_models::registry::Registry;
 use wolli_protocol::event::ControlEvent;
@@ -26,6 +27,8 @@ pub(crate) struct Services {
     pub(crate) client: ModelClient,
     pub(crate) registry: Arc<Registry>,
     pub(crate) agent: Arc<Agent>,
+    /// The shared `settings.json`.
+    pub(super) shared_settings: PathBuf,
     pub(crate) control: Control,
     pub(super) hubs: Hubs,
     /// The whole environment of tools: an allow list, without our token and without keys.
@@ -57,6 +60,13 @@ impl Services {
             background: self.background(),
             dialogs,
         }
+    }
+
+    /// When and how far histories are compacted, by the settings of the moment. What is wrong in them was reported when they were
+    /// read as a whole. Blocking.
+    pub(crate) fn compaction_settings(&self) -> Compaction {
+        let shared = settings::read_shared(&self.shared_settings).unwrap_or_default();
+        Settings::resolve(&shared, self.agent.refresh().settings()).0.compaction
     }
 
     /// What a command leaves running (a server, say) lives until the daemon stops.

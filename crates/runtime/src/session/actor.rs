@@ -7,6 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -17,8 +18,10 @@ use tracing::Instrument;
 use wolli_protocol::event::SessionEvent;
 use wolli_protocol::ids::{EntryId, SessionId};
 use wolli_protocol::model::{Model, ThinkingLevel};
+use wolli_protocol::resource::CompactResult;
 use wolli_protocol::state::{Queues, Waiting, WaitingKind};
 
+use super::compact::ManualCompaction;
 use super::deferred::Deferred;
 use super::file::{Restored, SessionFile};
 use super::handle::{ClearedQueues, Command, Reply, SessionHandle};
@@ -28,6 +31,7 @@ use super::sidecar::{self, QueuedMessage, Sidecar};
 use super::silent::Answer;
 use super::writer::{Journal, StoreError};
 use crate::clock::now_iso;
+use crate::compaction::CompactionError;
 use crate::hub::Hub;
 use crate::limits::{SESSION_MAILBOX, UNATTENDED_LINGER};
 use crate::runtime::Services;
@@ -42,8 +46,24 @@ pub(crate) enum RunRequest {
     Delivered(Result<(), StoreError>),
     /// The next steering message, taken out of its queue.
     NextSteering(oneshot::Sender<Option<QueuedMessage>>),
-    /// The next follow-up message; without one the run is over and the actor takes no command until it has ended.
-    NextFollowUp(oneshot::Sender<Option<QueuedMessage>>),
+    /// The next follow-up message. Without one the run is over and the actor takes no command until it has ended, unless the
+    /// run stays for a compaction.
+    NextFollowUp {
+        stays: bool,
+        answer: oneshot::Sender<Option<QueuedMessage>>,
+    },
+    /// A compaction begins inside the run; the answer is what stops it alone.
+    Compacting(oneshot::Sender<CancellationToken>),
+    /// Automatic compactions since the last good answer; told when that is on disk, if somebody waits for it.
+    CountCompactions {
+        rounds: u32,
+        stored: Option<oneshot::Sender<()>>,
+    },
+    /// The compaction that a client asked for is over; nothing more is done in its task.
+    Compacted {
+        result: Result<CompactResult, CompactionError>,
+        answer: oneshot::Sender<()>,
+    },
     /// The run ends without looking at the follow-ups.
     Ending(oneshot::Sender<()>),
     /// A turn is complete: write what was put off. The answer comes when it is handed over.
@@ -143,6 +163,15 @@ pub(super) struct Actor {
     pub(super) attended: bool,
     /// Leaves memory although readers are attached.
     pub(super) retiring: bool,
+    /// The task of the phase is a compaction that a client asked for, not a run.
+    pub(super) manual: Option<ManualCompaction>,
+    /// Stops the compaction that goes on, whoever began it.
+    pub(super) compacting: Option<CancellationToken>,
+    /// Automatic compactions since the last good answer.
+    pub(super) compactions: u32,
+    /// Messages were queued that the task of the phase will not take; another run is for them.
+    pub(super) go_on: bool,
+    pub(super) told_what_does_not_fit: Arc<AtomicBool>,
 }
 
 /// Makes a session resident.
@@ -201,6 +230,11 @@ pub(crate) fn open_session(parts: SessionParts) -> SessionHandle {
         abort_waiters: Vec::new(),
         attended: false,
         retiring: false,
+        manual: None,
+        compacting: None,
+        compactions: sidecar.automatic_compactions,
+        go_on: false,
+        told_what_does_not_fit: Arc::default(),
     };
     actor.write_deferred();
     if resume {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use wolli_protocol::entry::EntryBody;
 use wolli_protocol::event::{ModelSource, SessionEvent};
 use wolli_protocol::ids::EntryId;
@@ -40,6 +41,11 @@ impl Actor {
                 }
             }
             Command::Abort { reply } => self.abort(reply),
+            Command::Compact { instructions, reply } => self.compact(instructions, reply),
+            Command::AbortCompaction { reply } => {
+                self.abort_compaction();
+                let _ = reply.send(Ok(()));
+            }
             Command::ClearQueue { reply } => {
                 let cleared = self.clear_queues();
                 self.write_queues(QueueReply::Cleared(reply, cleared));
@@ -70,10 +76,10 @@ impl Actor {
             RunRequest::PromptStored(stored) => self.prompt_stored(stored),
             RunRequest::Delivered(stored) => self.delivered(stored.is_ok()),
             RunRequest::NextSteering(answer) => drop(answer.send(self.dequeue(Queue::Steer))),
-            RunRequest::NextFollowUp(answer) => {
+            RunRequest::NextFollowUp { stays, answer } => {
                 // Steering that came after the run looked for it goes first.
                 let next = self.dequeue(Queue::Steer).or_else(|| self.dequeue(Queue::FollowUp));
-                if next.is_none() {
+                if next.is_none() && !stays {
                     self.set_ending();
                 }
                 drop(answer.send(next));
@@ -87,6 +93,13 @@ impl Actor {
                 let _ = answer.send(());
             }
             RunRequest::Settings(answer) => drop(answer.send(self.settings.clone())),
+            RunRequest::Compacting(answer) => drop(answer.send(self.compaction_begins())),
+            RunRequest::CountCompactions { rounds, stored } => self.count_compactions(rounds, stored),
+            RunRequest::Compacted { result, answer } => {
+                self.compacted(result);
+                self.set_ending();
+                let _ = answer.send(());
+            }
         }
     }
 
@@ -135,8 +148,33 @@ impl Actor {
     pub(super) fn resume(&mut self, cut_off: bool) {
         if cut_off {
             self.start_run(None);
-        } else if let Some(message) = self.dequeue(Queue::Steer).or_else(|| self.dequeue(Queue::FollowUp)) {
-            self.start_run(Some(message));
+        } else {
+            self.start_waiting();
+        }
+    }
+
+    /// Starts a run for the message that waits longest, steering first; false if none waits.
+    pub(super) fn start_waiting(&mut self) -> bool {
+        let message = self.dequeue(Queue::Steer).or_else(|| self.dequeue(Queue::FollowUp));
+        let waits = message.is_some();
+        if waits {
+            self.start_run(message);
+        }
+        waits
+    }
+
+    /// What a task needs that works for this session.
+    pub(super) fn run_context(&self, requests: mpsc::Sender<RunRequest>, token: CancellationToken) -> RunContext {
+        RunContext {
+            session_id: self.id.clone(),
+            services: Arc::clone(&self.services),
+            journal: self.journal.clone(),
+            hub: Arc::clone(&self.hub),
+            actor: requests,
+            token,
+            tools: Arc::clone(&self.tools),
+            system_prompt: Arc::clone(&self.system_prompt),
+            told_what_does_not_fit: Arc::clone(&self.told_what_does_not_fit),
         }
     }
 
@@ -149,16 +187,7 @@ impl Actor {
         if self.hub.waiting().is_some() {
             self.hub.publish(&SessionEvent::Waiting { waiting: None });
         }
-        let run = Run::new(RunContext {
-            session_id: self.id.clone(),
-            services: Arc::clone(&self.services),
-            journal: self.journal.clone(),
-            hub: Arc::clone(&self.hub),
-            actor: requests,
-            token: token.clone(),
-            tools: Arc::clone(&self.tools),
-            system_prompt: Arc::clone(&self.system_prompt),
-        });
+        let run = Run::new(self.run_context(requests, token.clone()), self.compactions);
         let ended = self.services.tasks.spawn("run", run.execute(prompt));
         self.phase = Phase::Running { ended, requests: asked, token, ending: false };
     }
@@ -203,14 +232,26 @@ impl Actor {
 
     /// What is left to do when a run's task has ended.
     pub(super) fn run_ended(&mut self, panicked: bool) {
+        let manual = self.manual.take();
         if panicked {
             tracing::error!("a run panicked; the session goes on");
+            self.end_panicked_compaction(manual.is_some());
+        }
+        if panicked && manual.is_none() {
             self.hub.publish_changing(&SessionEvent::AgentEnd { messages: Vec::new() }, |state| state.is_streaming = false);
         }
         // A run that could not even store its prompt never said so if it panicked; nobody waits for ever.
         self.prompt_stored(Err(StoreError::Closed));
         self.write_deferred();
-        self.hub.update(|state| state.is_streaming = false);
+        self.compacting = None;
+        // Before the next run begins, so that no other compaction is refused when the answer is there.
+        if let Some(manual) = manual {
+            manual.answer();
+        }
+        let goes_on = std::mem::take(&mut self.go_on) && !self.token.is_cancelled() && self.start_waiting();
+        if !goes_on {
+            self.hub.update(|state| state.is_streaming = false);
+        }
         if self.sidecar_stale {
             self.sidecar_stale = false;
             let stored = self.journal.store_sidecar(self.sidecar());
@@ -220,8 +261,10 @@ impl Actor {
                 }
             });
         }
-        for reply in self.idle_waiters.drain(..) {
-            let _ = reply.send(Ok(()));
+        if !goes_on {
+            for reply in self.idle_waiters.drain(..) {
+                let _ = reply.send(Ok(()));
+            }
         }
         for (reply, cleared) in self.abort_waiters.drain(..) {
             let _ = reply.send(Ok(cleared));
@@ -231,16 +274,18 @@ impl Actor {
     fn abort(&mut self, reply: Reply<ClearedQueues>) {
         let cleared = self.clear_queues();
         match &self.phase {
-            Phase::Running { token, .. } => {
+            Phase::Running { token, .. } if self.manual.is_none() => {
                 token.cancel();
                 self.abort_waiters.push((reply, cleared));
             }
-            Phase::Idle => self.write_queues(QueueReply::Cleared(reply, cleared)),
+            // A compaction that a client asked for is not a run: it goes on.
+            Phase::Running { .. } | Phase::Idle => self.write_queues(QueueReply::Cleared(reply, cleared)),
         }
     }
 
     fn clear_queues(&mut self) -> ClearedQueues {
         let (steer, follow_up) = self.queues.drain();
+        self.go_on = false;
         let told = |messages: Vec<UserMessage>| messages.into_iter().map(Message::User).collect();
         self.queues_changed();
         ClearedQueues { steer: told(steer), follow_up: told(follow_up) }
@@ -254,6 +299,7 @@ impl Actor {
         let entry_id = message.entry_id.clone();
         let key = message.idempotency_key.clone();
         self.queues.push(queue, message);
+        self.go_on |= self.takes_no_more();
         self.remember_key(key.clone());
         self.queues_changed();
         self.write_queues(QueueReply::Accepted { entry_id, key, reply });
@@ -294,7 +340,8 @@ impl Actor {
 
     /// What stands beside the session file as of now.
     pub(super) fn sidecar(&self) -> Sidecar {
-        self.queues.sidecar(self.epoch).with_deferred(self.deferred.entries())
+        let sidecar = self.queues.sidecar(self.epoch).with_deferred(self.deferred.entries());
+        Sidecar { automatic_compactions: self.compactions, ..sidecar }
     }
 
     /// Looks at `reply` again when `stored` is done, without making the actor wait.

@@ -15,7 +15,7 @@ pub struct ContextMessage {
 }
 
 /// The message that an entry adds to the context, if it adds one.
-pub(super) fn context_message(entry_id: &EntryId, timestamp: &str, body: &EntryBody) -> Option<ContextMessage> {
+pub(crate) fn context_message(entry_id: &EntryId, timestamp: &str, body: &EntryBody) -> Option<ContextMessage> {
     let at = millis_from_iso(timestamp).unwrap_or(0);
     let message = match body {
         EntryBody::Message { message, .. } => message.clone(),

@@ -23,6 +23,7 @@ use super::branch::{self, Node, Tree};
 use super::context::{ContextMessage, context_message};
 use super::line::{LineKind, parse_header, parse_line};
 use super::sidecar::Sidecar;
+use super::window::Window;
 use crate::limits::IDEMPOTENCY_KEYS;
 
 /// Entries whose place in the file is remembered, so that view `full` finds the messages of a turn without a search.
@@ -250,6 +251,17 @@ impl SessionFile {
         })?;
         self.context = Some(context.clone());
         Ok(context)
+    }
+}
+
+impl SessionFile {
+    /// What a compaction works on.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(crate) fn window(&self) -> std::io::Result<Window> {
+        let scan = Scan::run(&self.file, &self.path).map_err(std::io::Error::other)?;
+        super::window::read(&self.file, &scan.tree.branch())
     }
 }
 

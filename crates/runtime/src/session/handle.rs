@@ -8,9 +8,11 @@ use tokio_util::sync::CancellationToken;
 use wolli_protocol::ids::SessionId;
 use wolli_protocol::message::{AssistantMessage, ImageContent, Message};
 use wolli_protocol::model::{Model, ThinkingLevel};
+use wolli_protocol::resource::CompactResult;
 
 use super::read::MessageSource;
 use super::writer::StoreError;
+use crate::compaction::CompactionError;
 use crate::dialogs::Dialogs;
 use crate::hub::Hub;
 
@@ -46,6 +48,10 @@ pub enum CommandError {
     QueueFull(usize),
     #[error("the session is overloaded: {0} commands wait already; try again")]
     Overloaded(usize),
+    #[error("compact() requires idle harness")]
+    CompactWhileBusy,
+    #[error(transparent)]
+    Compaction(#[from] CompactionError),
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The session left memory while the command was on its way; asking again opens it.
@@ -74,6 +80,13 @@ pub(crate) enum Command {
     },
     Abort {
         reply: Reply<ClearedQueues>,
+    },
+    Compact {
+        instructions: Option<String>,
+        reply: Reply<CompactResult>,
+    },
+    AbortCompaction {
+        reply: Reply<()>,
     },
     ClearQueue {
         reply: Reply<ClearedQueues>,
@@ -213,6 +226,23 @@ impl SessionHandle {
         self.call(|reply| Command::Abort { reply }).await
     }
 
+    /// Puts a summary in place of the older part of the history; returns when that is on disk. `instructions` say what the summary
+    /// should look at above all. Cancel-safe: dropping the future does not stop it.
+    ///
+    /// # Errors
+    /// A run or a compaction is active, there is nothing to summarise, the model gave no summary, or it was cancelled.
+    pub async fn compact(&self, instructions: Option<String>) -> Result<CompactResult, CommandError> {
+        self.call(|reply| Command::Compact { instructions, reply }).await
+    }
+
+    /// Stops the compaction that goes on, if one does, whoever began it.
+    ///
+    /// # Errors
+    /// The session is closed or overloaded.
+    pub async fn abort_compaction(&self) -> Result<(), CommandError> {
+        self.call(|reply| Command::AbortCompaction { reply }).await
+    }
+
     /// Empties the queues without touching the run.
     ///
     /// # Errors
@@ -221,7 +251,7 @@ impl SessionHandle {
         self.call(|reply| Command::ClearQueue { reply }).await
     }
 
-    /// Returns when no run is active. A failed run is an ended run.
+    /// Returns when no run and no compaction is active. A failed run is an ended run.
     ///
     /// # Errors
     /// The session is closed or overloaded.

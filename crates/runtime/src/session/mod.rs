@@ -4,6 +4,7 @@ mod actor;
 mod append;
 mod branch;
 mod commands;
+mod compact;
 mod context;
 mod deferred;
 mod file;
@@ -15,8 +16,10 @@ mod read;
 mod remove;
 mod sidecar;
 mod silent;
+mod window;
 mod writer;
 
+pub use crate::compaction::CompactionError;
 pub use append::NewEntry;
 pub use context::{ContextMessage, to_model_messages};
 pub use file::{OpenFileError, SessionFile};
@@ -29,6 +32,10 @@ pub use writer::{Durability, Journal, StoreError};
 mod tests;
 
 pub(crate) use actor::{RunRequest, SessionParts, TurnSettings, open_session};
+pub(crate) use context::context_message;
 pub(crate) use file::{Restored, RestoredModel, initial_state};
 pub(crate) use read::is_unfinished;
 pub(crate) use sidecar::{QueuedMessage, Sidecar};
+#[cfg(test)]
+pub(crate) use window::PreviousCompaction;
+pub(crate) use window::Window;

@@ -29,7 +29,7 @@ pub(crate) struct QueuedMessage {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Sidecar {
-    version: u32,
+    pub(super) version: u32,
     /// Counts the processes that opened the session, from 0.
     pub(crate) epoch: u32,
     #[serde(default)]
@@ -39,6 +39,14 @@ pub(crate) struct Sidecar {
     /// Changes that wait for the end of the turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) deferred: Vec<NewEntry>,
+    /// Automatic compactions since the last good answer of a model.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) automatic_compactions: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands references over")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// The messages alone, as clients are told of them.
@@ -53,7 +61,7 @@ pub(super) fn sidecar_path(session_file: &Path) -> PathBuf {
 
 impl Sidecar {
     pub(crate) fn new(epoch: u32, steer: Vec<QueuedMessage>, follow_up: Vec<QueuedMessage>) -> Self {
-        Self { version: SIDECAR_VERSION, epoch, steer, follow_up, deferred: Vec::new() }
+        Self { version: SIDECAR_VERSION, epoch, steer, follow_up, deferred: Vec::new(), automatic_compactions: 0 }
     }
 
     pub(super) fn with_deferred(self, deferred: Vec<NewEntry>) -> Self {

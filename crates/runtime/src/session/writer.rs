@@ -12,6 +12,7 @@ use super::append::NewEntry;
 use super::context::ContextMessage;
 use super::file::SessionFile;
 use super::sidecar::Sidecar;
+use super::window::Window;
 use crate::limits::PENDING_WRITES;
 use crate::tasks::Tasks;
 
@@ -45,6 +46,7 @@ enum Request {
     Sync { done: oneshot::Sender<Result<(), StoreError>> },
     Sidecar { sidecar: Sidecar, done: oneshot::Sender<Result<(), StoreError>> },
     Context { done: oneshot::Sender<Result<Vec<ContextMessage>, StoreError>> },
+    Window { done: oneshot::Sender<Result<Window, StoreError>> },
 }
 
 /// Handle of a session's writer. When the last one is dropped the writer finishes what it has and ends.
@@ -94,6 +96,12 @@ impl Journal {
     pub fn context(&self) -> impl Future<Output = Result<Vec<ContextMessage>, StoreError>> + Send + use<> {
         let (done, answer) = oneshot::channel();
         self.hand_over(Request::Context { done }, answer)
+    }
+
+    /// What a compaction works on, as of everything handed over before.
+    pub(crate) fn window(&self) -> impl Future<Output = Result<Window, StoreError>> + Send + use<> {
+        let (done, answer) = oneshot::channel();
+        self.hand_over(Request::Window { done }, answer)
     }
 
     fn hand_over<T: Send + 'static>(
@@ -161,6 +169,10 @@ fn serve(file: &mut SessionFile, requests: Vec<Request>, path: &Arc<str>) {
             Request::Context { done } => {
                 let context = file.context().map_err(|error| StoreError::Read { path: path.to_string(), reason: error.to_string() });
                 drop(done.send(context));
+            }
+            Request::Window { done } => {
+                let window = file.window().map_err(|error| StoreError::Read { path: path.to_string(), reason: error.to_string() });
+                drop(done.send(window));
             }
         }
     }

@@ -1,5 +1,6 @@
 //! One run: from `agent_start` to `agent_end`, turn by turn.
 
+mod after;
 mod run;
 mod toolcalls;
 

@@ -4,17 +4,20 @@
 //! `_end`; the last frame is `agent_end`. Errors are events: the loop itself never fails.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use futures_util::FutureExt;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use wolli_models::event::{ModelEvent, RetryNotice};
 use wolli_models::request::ModelRequest;
+use wolli_models::stream::ABORTED;
 use wolli_protocol::event::{MessageOrReference, SessionEvent};
 use wolli_protocol::ids::{EntryId, SessionId};
 use wolli_protocol::message::{AssistantBlock, AssistantMessage, Message, StopReason, TextContent};
 use wolli_protocol::state::{Waiting, WaitingKind};
 
+use super::after::After;
 use super::toolcalls;
 use crate::clock::{iso_after, now_iso, now_millis};
 use crate::hub::Hub;
@@ -35,12 +38,29 @@ pub(crate) struct RunContext {
     pub(crate) token: CancellationToken,
     pub(crate) tools: Arc<ToolSet>,
     pub(crate) system_prompt: Arc<str>,
+    /// Somebody was told that a history cannot become short enough; once is enough.
+    pub(crate) told_what_does_not_fit: Arc<AtomicBool>,
 }
 
 pub(crate) struct Run {
     pub(super) context: RunContext,
-    /// What this run added, in order.
+    /// What this pass added, in order.
     added: Vec<EntryId>,
+    /// Automatic compactions since the last good answer.
+    pub(super) compactions: u32,
+    /// The context did not fit, was compacted, and is tried once more.
+    pub(super) recovering: bool,
+    /// An answer that did not fit; the model is not told of it.
+    pub(super) left_out: Option<EntryId>,
+}
+
+/// What a pass begins with.
+pub(super) enum Start {
+    Prompt(QueuedMessage),
+    /// A message that waited when the pass before was over.
+    Queued(QueuedMessage),
+    /// Goes on where the history ends.
+    History,
 }
 
 /// Why the loop stopped before the model was done. The text becomes the `errorMessage` of a closing message.
@@ -56,38 +76,60 @@ impl From<StoreError> for Failure {
 /// How the loop goes on after an answer.
 enum Next {
     Turn,
-    Stop,
+    Stop(After),
 }
 
 impl Run {
-    pub(crate) fn new(context: RunContext) -> Self {
-        Self { context, added: Vec::new() }
+    pub(crate) fn new(context: RunContext, compactions: u32) -> Self {
+        Self { context, added: Vec::new(), compactions, recovering: false, left_out: None }
     }
 
-    /// Runs to the end. Without a prompt it goes on where an earlier process was cut off.
+    /// Runs to the end. Without a prompt it goes on where an earlier process was cut off. More than one pass from `agent_start` to
+    /// `agent_end` may come of it: what follows a pass is decided before its end is told.
     pub(crate) async fn execute(mut self, prompt: Option<QueuedMessage>) {
-        self.publish(&SessionEvent::AgentStart);
-        self.publish(&SessionEvent::TurnStart);
-        let outcome = self.turns(prompt).await;
-        let messages = match outcome {
-            Ok(()) => self.added.drain(..).map(MessageOrReference::from).collect(),
-            Err(Failure(text)) => vec![self.fail(text).await],
-        };
+        let mut start = prompt.map_or(Start::History, Start::Prompt);
+        loop {
+            self.publish(&SessionEvent::AgentStart);
+            self.publish(&SessionEvent::TurnStart);
+            let (messages, after) = match self.turns(start).await {
+                Ok(after) => (self.added.drain(..).map(MessageOrReference::from).collect(), after),
+                Err(Failure(text)) => (vec![self.fail(text).await], After::Nothing),
+            };
+            let end = SessionEvent::AgentEnd { messages };
+            match after {
+                After::Nothing => return self.end(&end).await,
+                After::Tell(notice) => {
+                    self.end(&end).await;
+                    return self.publish(&notice);
+                }
+                After::Compact(compaction) => {
+                    self.publish(&end);
+                    let Some(next) = self.compact(*compaction).await else { return };
+                    start = next;
+                }
+            }
+        }
+    }
+
+    /// Tells the last event of the run.
+    pub(super) async fn end(&self, event: &SessionEvent) {
         // From here on the actor takes no command until this task is over, so nothing falls between.
         self.ask(RunRequest::Ending).await;
-        self.context.hub.publish_changing(&SessionEvent::AgentEnd { messages }, |state| state.is_streaming = false);
+        self.context.hub.publish_changing(event, |state| state.is_streaming = false);
     }
 
-    async fn turns(&mut self, prompt: Option<QueuedMessage>) -> Result<(), Failure> {
-        if let Some(prompt) = prompt {
-            self.deliver_prompt(prompt).await?;
+    async fn turns(&mut self, start: Start) -> Result<After, Failure> {
+        match start {
+            Start::Prompt(prompt) => self.deliver_prompt(prompt).await?,
+            Start::Queued(message) => self.deliver(message).await?,
+            Start::History => {}
         }
         if let Some(steering) = self.ask(RunRequest::NextSteering).await.flatten() {
             self.deliver(steering).await?;
         }
         loop {
-            if let Next::Stop = self.turn().await? {
-                return Ok(());
+            if let Next::Stop(after) = self.turn().await? {
+                return Ok(after);
             }
         }
     }
@@ -97,17 +139,20 @@ impl Run {
         let (answer_id, answer) = self.ask_model().await?;
         let results = if answer.stop_reason.is_failure() { Vec::new() } else { toolcalls::run(self, &answer).await? };
         let called_tools = !results.is_empty();
-        self.publish(&SessionEvent::TurnEnd { message: answer_id.into(), tool_results: results.into_iter().map(Into::into).collect() });
+        let tool_results = results.into_iter().map(Into::into).collect();
+        self.publish(&SessionEvent::TurnEnd { message: answer_id.clone().into(), tool_results });
         self.context.journal.sync().await?;
         self.ask(RunRequest::SavePoint).await;
         if answer.stop_reason.is_failure() {
-            return Ok(Next::Stop);
+            return Ok(Next::Stop(self.after(answer_id, &answer).await));
         }
         let mut next = self.ask(RunRequest::NextSteering).await.flatten();
         if next.is_none() && !called_tools {
-            next = self.ask(RunRequest::NextFollowUp).await.flatten();
+            let after = self.after(answer_id, &answer).await;
+            let stays = matches!(after, After::Compact(_));
+            next = self.ask(|answer| RunRequest::NextFollowUp { stays, answer }).await.flatten();
             if next.is_none() {
-                return Ok(Next::Stop);
+                return Ok(Next::Stop(after));
             }
         }
         self.publish(&SessionEvent::TurnStart);
@@ -167,8 +212,18 @@ impl Run {
     /// Asks the model and publishes its answer as it comes. A failure of the model is an answer, too.
     async fn ask_model(&mut self) -> Result<(EntryId, AssistantMessage), Failure> {
         let settings = self.ask(RunRequest::Settings).await.ok_or_else(|| Failure("the session is closing".into()))?;
-        let request = self.request(&settings).await?;
         let entry_id = EntryId::generate();
+        let prepared = tokio::select! {
+            biased;
+            () = self.context.token.cancelled() => None,
+            request = self.request(&settings) => Some(request?),
+        };
+        let Some(request) = prepared else {
+            // Stopped before anything was asked.
+            let mut answer = AssistantMessage::begin(&settings.model, now_millis());
+            (answer.stop_reason, answer.error_message) = (StopReason::Aborted, Some(ABORTED.to_owned()));
+            return self.finish_answer(&settings, entry_id, answer, false).await;
+        };
         let mut started = false;
         let mut waiting = false;
         let mut stream = self.context.services.client.stream(request, self.context.token.clone());
@@ -219,6 +274,18 @@ impl Run {
                 ModelEvent::End(message) => break message,
             }
         };
+        self.finish_answer(&settings, entry_id, answer, started).await
+    }
+
+    /// Stores an answer and tells its end.
+    async fn finish_answer(
+        &mut self,
+        settings: &TurnSettings,
+        entry_id: EntryId,
+        answer: AssistantMessage,
+        started: bool,
+    ) -> Result<(EntryId, AssistantMessage), Failure> {
+        crate::usage::record(&self.context.session_id, &settings.model, &answer.usage);
         let message = Message::Assistant(answer.clone());
         if !started {
             self.publish(&SessionEvent::MessageStart { message: message.clone(), entry_id: Some(entry_id.clone()) });
@@ -226,6 +293,7 @@ impl Run {
         let entry = NewEntry::message(entry_id.clone(), message.clone(), None);
         self.context.journal.append(vec![entry], Durability::Written).await?;
         self.end_message(entry_id.clone(), message);
+        self.judge(&answer, &settings.model).await;
         Ok((entry_id, answer))
     }
 
@@ -256,7 +324,10 @@ impl Run {
         let session_id = self.context.session_id.as_str();
         let model = registry.at_endpoint(&settings.model).map_err(|error| Failure(error.to_string()))?;
         let auth = registry.resolve_auth(&model, Some(session_id)).await.map_err(|error| Failure(error.to_string()))?;
-        let context = self.context.journal.context().await?;
+        let mut context = self.context.journal.context().await?;
+        if let Some(left_out) = &self.left_out {
+            context.retain(|item| item.entry_id != *left_out);
+        }
         Ok(ModelRequest {
             model,
             system: self.context.system_prompt.to_string(),
@@ -297,7 +368,7 @@ impl Run {
     }
 
     /// Asks the actor and waits for its answer; `None` if the session is gone.
-    async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> RunRequest) -> Option<T> {
+    pub(super) async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> RunRequest) -> Option<T> {
         let (answer, answered) = oneshot::channel();
         self.context.actor.send(question(answer)).await.ok()?;
         answered.await.ok()
