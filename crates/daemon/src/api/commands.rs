@@ -112,6 +112,14 @@ async fn execute(runtime: &Runtime, session: &SessionHandle, command: Command, s
         Command::GetSkills => Ok(Some(envelope::list("skills", &[]))),
         Command::GetPlugins => Ok(Some(envelope::list("plugins", &[]))),
         Command::GetIntegrationInfo => Ok(Some(envelope::list("integrations", &[]))),
+        Command::Login { provider, auth_type } => none(runtime.login(session, &provider, auth_type).await),
+        Command::LoginCancel => {
+            runtime.cancel_login(id);
+            Ok(None)
+        }
+        Command::Logout { provider } => none(runtime.logout(&provider).await),
+        Command::GetLoginProviders { auth_type } => named("providers", &runtime.login_providers(auth_type)),
+        Command::GetLogoutProviders => named("providers", &runtime.logout_providers()),
         Command::GetDialogs => named("dialogs", &session.hub().dialogs()),
         Command::Compact { custom_instructions } => data(&text(
             runtime
@@ -129,11 +137,6 @@ async fn execute(runtime: &Runtime, session: &SessionHandle, command: Command, s
         Command::OnboardPlugin { .. } => unavailable("onboard_plugin"),
         Command::SetScopedModels { .. } => unavailable("set_scoped_models"),
         Command::SetEnabledModels { .. } => unavailable("set_enabled_models"),
-        Command::Login { .. } => unavailable("login"),
-        Command::LoginCancel => unavailable("login_cancel"),
-        Command::Logout { .. } => unavailable("logout"),
-        Command::GetLoginProviders { .. } => unavailable("get_login_providers"),
-        Command::GetLogoutProviders => unavailable("get_logout_providers"),
         Command::GetUsage => unavailable("get_usage"),
     }
 }
@@ -163,11 +166,11 @@ fn unavailable(command: &str) -> Result<Data, String> {
     Err(format!("{command} is not available in this version of wolli"))
 }
 
-fn text<T>(result: Result<T, SessionError>) -> Result<T, String> {
+fn text<T>(result: Result<T, impl std::fmt::Display>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
 }
 
-fn none<T>(result: Result<T, SessionError>) -> Result<Data, String> {
+fn none<T>(result: Result<T, impl std::fmt::Display>) -> Result<Data, String> {
     text(result).map(|_| None)
 }
 

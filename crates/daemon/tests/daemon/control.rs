@@ -53,11 +53,6 @@ async fn every_other_command_of_the_table_says_that_it_is_not_there() {
         "onboard_plugin",
         "set_scoped_models",
         "set_enabled_models",
-        "login",
-        "login_cancel",
-        "logout",
-        "get_login_providers",
-        "get_logout_providers",
         "get_usage",
     ] {
         let body = json!({"type": name, "message": {}, "source": "s", "enabledModelIds": [], "provider": "p", "authType": "oauth", "targetSessionId": "s"});

@@ -5,6 +5,7 @@
 mod access;
 mod control;
 mod limits;
+mod logins;
 mod process;
 mod reference;
 mod shutdown;

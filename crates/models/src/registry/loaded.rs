@@ -215,7 +215,7 @@ impl Registry {
         let builtin = self.providers.iter().filter(|row| row.name.is_some()).map(|row| row.id.as_str());
         let own = self.settings.keys().map(String::as_str).filter(|id| self.row(id).is_none());
         let mut all: Vec<_> = builtin.chain(own).map(|id| self.entry(id, "api_key")).collect();
-        all.sort_by(|left, right| (&left.name, &left.id).cmp(&(&right.name, &right.id)));
+        all.sort_by_cached_key(order);
         all
     }
 
@@ -236,7 +236,7 @@ impl Registry {
                 }
             }
         }
-        all.sort_by(|left, right| (&left.name, &left.id, &left.auth_type).cmp(&(&right.name, &right.id, &right.auth_type)));
+        all.sort_by_cached_key(order);
         all
     }
 
@@ -357,6 +357,11 @@ impl Registry {
         placed.base_url = url;
         Ok(placed)
     }
+}
+
+/// By name, as a person looks for one: capitals do not count.
+fn order(entry: &AuthSelectorProvider) -> (String, String, String) {
+    (entry.name.to_lowercase(), entry.id.clone(), entry.auth_type.clone())
 }
 
 /// True if a header of this name usually carries a credential.

@@ -311,7 +311,7 @@ fn selectors_show_names_and_who_can_log_in() {
     let names = ["ollama", "anthropic", "openai-codex", "nobody"].map(|id| registry.display_name(id).to_owned());
     assert_eq!(names, ["Ollama at home", "Anthropic", "openai-codex", "nobody"]);
     let logins = registry.key_login_providers();
-    assert!(logins.is_sorted_by(|left, right| left.name <= right.name));
+    assert!(logins.is_sorted_by(|left, right| left.name.to_lowercase() <= right.name.to_lowercase()));
     let has = |id: &str| logins.iter().any(|entry| entry.id == id && entry.auth_type == "api_key");
     assert!(has("ollama") && has("anthropic") && has("openai") && !has("openai-codex") && !has("github-copilot") && !has("echo"));
     let logouts: Vec<_> = registry.logout_providers().into_iter().map(|entry| (entry.id, entry.name, entry.auth_type)).collect();

@@ -1,24 +1,27 @@
-//! Where keys come from: the two `auth.json`, `models.json`, and commands that print a key.
+//! Where keys come from and go to: the two `auth.json`, `models.json`, and commands that print a key.
 //!
-//! The files are looked at again, cheaply, each time somebody needs them, so that a login in another process counts.
+//! The files are looked at again, cheaply, each time somebody needs them, so that a login in another process counts. What is
+//! written is a change of what stands in the file at that moment; a file that cannot be read is told of and left as it is.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Value, json};
 use wolli_exec::{Ending, Program, RunSettings};
 use wolli_home::config::Config;
 use wolli_home::environment::Environment;
-use wolli_home::lockdir::map_file::{MapFile, Stamp};
+use wolli_home::lockdir::map_file::{MapFile, MapFileError, Stamp};
 use wolli_home::paths::{AgentHome, SharedFolder};
 use wolli_models::credentials::{CredentialMap, CredentialSource, Tier, system_clock};
 use wolli_models::indirection::{CommandRunner, Resolver};
 use wolli_models::registry::{ConfigText, Registry, RegistryInputs};
 use wolli_protocol::resource::{DiagnosticKind, ResourceDiagnostic};
 
+use super::hubs::Hubs;
 use crate::embed::Ports;
 
 /// Reads everything that says which models there are. Blocking. Broken files are diagnostics of the registry or of ours.
@@ -28,6 +31,7 @@ pub(super) fn load_registry(
     environment: &Environment,
     config: &Config,
     ports: &Ports,
+    credentials: Arc<dyn CredentialSource>,
 ) -> (Registry, Vec<ResourceDiagnostic>) {
     let mut diagnostics = Vec::new();
     let models = shared.models();
@@ -60,7 +64,7 @@ pub(super) fn load_registry(
         catalogue_override: None,
         models_json,
         resolver: Arc::new(Resolver::new(variables, Arc::new(commands))),
-        credentials: ports.credentials.clone().unwrap_or_else(|| Arc::new(Stored::new(home, shared))),
+        credentials,
         runtime_keys: BTreeMap::new(),
         clock: system_clock,
         provided: ports.models.as_ref().map(|port| port.models()).unwrap_or_default(),
@@ -88,28 +92,92 @@ impl CommandRunner for Commands {
 }
 
 /// The credentials in the two `auth.json`.
-struct Stored {
+#[derive(Debug)]
+pub(crate) struct Stored {
     agent: StoredTier,
     shared: StoredTier,
+    /// Who is told of a file that cannot be read.
+    hubs: Arc<Hubs>,
 }
 
+#[derive(Debug)]
 struct StoredTier {
     file: MapFile,
-    known: Mutex<(Option<Stamp>, Arc<CredentialMap>)>,
+    known: Mutex<Known>,
+}
+
+/// What the file held when it was last looked at.
+#[derive(Debug, Default)]
+struct Known {
+    stamp: Option<Stamp>,
+    credentials: Arc<CredentialMap>,
+    /// Why it could not be read; `credentials` is then what it held before.
+    problem: Option<String>,
 }
 
 impl Stored {
-    fn new(home: &AgentHome, shared: &SharedFolder) -> Self {
-        Self { agent: StoredTier::new(home.auth()), shared: StoredTier::new(shared.auth()) }
+    pub(super) fn new(home: &AgentHome, shared: &SharedFolder, hubs: Arc<Hubs>) -> Self {
+        Self { agent: StoredTier::new(home.auth()), shared: StoredTier::new(shared.auth()), hubs }
+    }
+
+    /// Stores a key for all agents; what else a stored key has beside it stays. Blocking.
+    ///
+    /// # Errors
+    /// The file is held by another process for too long, is no JSON object, or cannot be written; it is then what it was.
+    pub(super) fn store_key(&self, provider: &str, key: &SecretString) -> Result<(), MapFileError> {
+        let key = Value::from(key.expose_secret());
+        self.shared.file.update(|credentials| match credentials.get_mut(provider) {
+            Some(Value::Object(known)) if known.get("type").is_some_and(|kind| kind == "api_key") => {
+                known.insert("key".into(), key);
+            }
+            _ => {
+                credentials.insert(provider.to_owned(), json!({"type": "api_key", "key": key}));
+            }
+        })
+    }
+
+    /// Removes a provider's credential from each file that has one. Blocking.
+    ///
+    /// # Errors
+    /// As [`Stored::store_key`].
+    pub(super) fn remove(&self, provider: &str) -> Result<(), MapFileError> {
+        for tier in [&self.agent, &self.shared] {
+            // A file that is not there has nothing to lose, and is not made.
+            if tier.file.stamp().is_some() {
+                tier.file.update(|credentials| credentials.shift_remove(provider))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The agent's own file, if it has a credential of this provider, which counts before the shared one.
+    pub(super) fn overridden_by(&self, provider: &str) -> Option<&Path> {
+        self.tier(Tier::Agent).get(provider).is_some().then(|| self.agent.file.path())
+    }
+
+    /// What is wrong with the files now.
+    pub(super) fn diagnostics(&self) -> Vec<ResourceDiagnostic> {
+        let tiers = [&self.agent, &self.shared].into_iter();
+        tiers
+            .filter_map(|tier| {
+                let message = tier.known().problem.clone()?;
+                let path = Some(tier.file.path().to_string_lossy().into_owned());
+                Some(ResourceDiagnostic { kind: DiagnosticKind::Error, message, path, collision: None })
+            })
+            .collect()
     }
 }
 
 impl CredentialSource for Stored {
     fn tier(&self, tier: Tier) -> Arc<CredentialMap> {
-        match tier {
+        let (credentials, problem) = match tier {
             Tier::Agent => self.agent.current(),
             Tier::Shared => self.shared.current(),
+        };
+        if let Some(problem) = problem {
+            self.hubs.tell_error(&problem);
         }
+        credentials
     }
 }
 
@@ -118,25 +186,35 @@ impl StoredTier {
         Self { file: MapFile::new(path), known: Mutex::default() }
     }
 
-    /// The file's content; read again only when its stamp changed. One that cannot be read leaves what was known.
-    fn current(&self) -> Arc<CredentialMap> {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file's content; read again only when its stamp changed. One that cannot be read leaves what was known, and is told of once.
+    fn current(&self) -> (Arc<CredentialMap>, Option<String>) {
         let stamp = self.file.stamp();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.0 != stamp {
+        let mut known = self.known();
+        let mut news = None;
+        if known.stamp != stamp {
             match self.file.read() {
                 Ok(map) => {
                     let (credentials, diagnostics) = CredentialMap::from_json(&map, &self.file.path().to_string_lossy());
                     for diagnostic in diagnostics {
                         tracing::warn!(path = diagnostic.path, message = %diagnostic.message, "a stored credential was left out");
                     }
-                    *known = (stamp, Arc::new(credentials));
+                    *known = Known { stamp, credentials: Arc::new(credentials), problem: None };
                 }
                 Err(error) => {
                     tracing::warn!(%error, "credentials were not read");
-                    known.0 = stamp;
+                    known.stamp = stamp;
+                    let problem = error.to_string();
+                    if known.problem.as_ref() != Some(&problem) {
+                        news = Some(problem.clone());
+                    }
+                    known.problem = Some(problem);
                 }
             }
         }
-        Arc::clone(&known.1)
+        (Arc::clone(&known.credentials), news)
     }
 }

@@ -5,12 +5,14 @@ mod control;
 mod credentials;
 mod dialogs;
 mod hubs;
+mod logins;
 mod models;
 mod open;
 mod services;
 mod sessions;
 
 pub use control::{ControlEnd, ControlReader};
+pub use logins::LoginError;
 pub use open::{Inputs, OpenError, Runtime};
 pub use sessions::{AttachedSession, SessionError};
 

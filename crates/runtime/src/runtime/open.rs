@@ -12,12 +12,14 @@ use wolli_home::environment::Environment;
 use wolli_home::paths::{AgentHome, Root, SharedFolder};
 use wolli_home::settings::{self, Settings};
 use wolli_models::client::ModelClient;
+use wolli_models::credentials::CredentialSource;
 use wolli_models::request::ClientConfig;
 use wolli_protocol::resource::{DiagnosticKind, ResourceDiagnostic};
 
 use super::control::Control;
-use super::credentials;
+use super::credentials::{self, Stored};
 use super::hubs::Hubs;
+use super::logins::Logins;
 use super::services::Services;
 use super::sessions::Slots;
 use crate::agent::Agent;
@@ -135,6 +137,7 @@ impl Runtime {
     pub fn diagnostics(&self) -> Vec<ResourceDiagnostic> {
         let mut diagnostics = self.diagnostics.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
         diagnostics.extend(self.services.registry.diagnostics().iter().cloned());
+        diagnostics.extend(self.services.credentials.iter().flat_map(|stored| stored.diagnostics()));
         diagnostics
     }
 
@@ -191,7 +194,15 @@ fn prepare(inputs: Inputs) -> Result<Prepared, OpenError> {
             .map_err(|source| OpenError::Home { path: folder.to_string_lossy().into_owned(), source })?;
     }
     diagnostics.extend(agent.warnings.iter().map(|warning| warn(warning.clone(), Some(&home.config_json()))));
-    let (registry, problems) = credentials::load_registry(&home, &shared, &environment, &config, &ports);
+    let hubs = Arc::new(Hubs::default());
+    let (credentials, source): (Option<Arc<Stored>>, Arc<dyn CredentialSource>) = match &ports.credentials {
+        Some(source) => (None, Arc::clone(source)),
+        None => {
+            let stored = Arc::new(Stored::new(&home, &shared, Arc::clone(&hubs)));
+            (Some(Arc::clone(&stored)), stored)
+        }
+    };
+    let (registry, problems) = credentials::load_registry(&home, &shared, &environment, &config, &ports, source);
     diagnostics.extend(problems);
     let ledger = open_ledger(&home, &mut diagnostics);
     let listing = Listing::new(home.sessions());
@@ -207,7 +218,9 @@ fn prepare(inputs: Inputs) -> Result<Prepared, OpenError> {
         registry: Arc::new(registry),
         shared_settings: shared.settings(),
         control: Control::new(),
-        hubs: Hubs::default(),
+        hubs,
+        credentials,
+        logins: Logins::default(),
         tool_environment: Arc::new(tool_environment(variables, None)),
         control_state: ControlState::new(&home, &root, &shared),
         agent: Arc::new(Agent::new(home, agent.document)),

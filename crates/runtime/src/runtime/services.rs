@@ -13,7 +13,9 @@ use wolli_protocol::event::ControlEvent;
 use wolli_protocol::ids::SessionId;
 
 use super::control::Control;
+use super::credentials::Stored;
 use super::hubs::Hubs;
+use super::logins::Logins;
 use crate::agent::Agent;
 use crate::dialogs::Dialogs;
 use crate::tasks::Tasks;
@@ -30,7 +32,10 @@ pub(crate) struct Services {
     /// The shared `settings.json`.
     pub(super) shared_settings: PathBuf,
     pub(crate) control: Control,
-    pub(super) hubs: Hubs,
+    pub(super) hubs: Arc<Hubs>,
+    /// Absent if the program that embeds the runtime has credentials of its own.
+    pub(super) credentials: Option<Arc<Stored>>,
+    pub(super) logins: Logins,
     /// The whole environment of tools: an allow list, without our token and without keys.
     pub(crate) tool_environment: Arc<BTreeMap<String, String>>,
     /// What tools keep away from.
