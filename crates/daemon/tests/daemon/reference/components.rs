@@ -179,6 +179,14 @@ fn tidy_words(schema: &mut Map<String, Value>) {
     if let Some(Value::String(text)) = schema.get_mut("description") {
         *text = text.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect::<Vec<_>>().join("\n\n");
     }
+    // Generators do not know that `true` is a schema.
+    let members = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for any in members.into_iter().flat_map(Map::values_mut).filter(|member| **member == true) {
+        *any = json!({});
+    }
+    if let Some(any) = schema.get_mut("items").filter(|items| **items == true) {
+        *any = json!({});
+    }
     if schema.get("format").is_some_and(|format| format == "uint") {
         schema.shift_remove("format");
     }
@@ -196,18 +204,21 @@ fn references_stand_alone(schema: &mut Map<String, Value>) {
     schema.insert("allOf".into(), json!([{"$ref": reference}, own]));
 }
 
-/// Gives each variant of an enum with a tag a name of its own, and says which tag means which.
+/// Gives each variant of an enum with a tag a name of its own, and says which tag means which. Fields that stand beside the variants,
+/// as those of a flattened enum do, go into each of them.
 fn name_variants(name: &str, schemas: &mut Map<String, Value>) {
-    let schema = &schemas[name];
-    // Fields beside the variants: those of a flattened enum, which has no name.
-    if schema.get("properties").is_some() {
-        return;
-    }
-    let Some(variants) = schema["oneOf"].as_array().cloned() else { return };
+    let Some(variants) = schemas[name]["oneOf"].as_array().cloned() else { return };
     let Some(tag) = TAGS.into_iter().find(|tag| variants.iter().all(|variant| tag_of(variant, tag).is_some())) else { return };
+    let shared = ["type", "properties", "required"].map(|key| schemas[name].as_object_mut().and_then(|schema| schema.shift_remove(key)));
     let mut mapping = Map::new();
-    for variant in variants {
+    for mut variant in variants {
         let Some(word) = tag_of(&variant, tag) else { continue };
+        if let [_, Some(Value::Object(properties)), required] = &shared {
+            let own = variant["properties"].as_object_mut().unwrap_or_else(|| panic!("{name} has a variant {word} that is no object"));
+            own.extend(properties.clone());
+            let more = required.as_ref().and_then(Value::as_array).cloned().unwrap_or_default();
+            variant["required"].as_array_mut().into_iter().for_each(|required| required.extend(more.clone()));
+        }
         let variant_name = format!("{name}{}", pascal(&word));
         assert!(!schemas.contains_key(&variant_name), "two schemas are called {variant_name}");
         schemas.insert(variant_name.clone(), variant);

@@ -24,11 +24,13 @@ impl Schemas {
         let mut document = document.clone();
         let schemas = document["components"]["schemas"].as_object_mut().unwrap();
         // A part of another schema does not know the other parts; the whole is strict.
-        let mut parts = BTreeSet::new();
-        for schema in schemas.values() {
-            let references = schema["allOf"].as_array().into_iter().flatten().filter_map(|part| part["$ref"].as_str());
-            parts.extend(references.map(|reference| reference.rsplit('/').next().unwrap().to_owned()));
-        }
+        let named = |list: &Value| -> Vec<String> {
+            let references = list.as_array().into_iter().flatten().filter_map(|part| part["$ref"].as_str());
+            references.map(|reference| reference.rsplit('/').next().unwrap().to_owned()).collect()
+        };
+        let mut parts: BTreeSet<String> = schemas.values().flat_map(|schema| named(&schema["allOf"])).collect();
+        let variants: Vec<String> = parts.iter().flat_map(|part| named(&schemas[part]["oneOf"])).collect();
+        parts.extend(variants);
         for (name, schema) in schemas.iter_mut().filter(|(name, _)| !parts.contains(*name)) {
             let schema = schema.as_object_mut().unwrap();
             if schema.contains_key("properties") || schema.contains_key("allOf") {
