@@ -383,9 +383,6 @@ impl SessionView {
             SessionEvent::CompactionEnd { .. } => self.state.is_streaming = false,
             SessionEvent::ExtensionUiRequest(request) => self.open_dialog(request.clone()),
             SessionEvent::LoginUiRequest(request) => self.open_dialog(request.as_dialog()),
-            // A compaction counts as work; what follows it says so itself.
-            SessionEvent::CompactionStart { .. } => self.state.is_streaming = true,
-            SessionEvent::CompactionEnd { .. } => self.state.is_streaming = false,
             SessionEvent::ExtensionUiResolved(resolved) => self.dialogs.retain(|open| open.id != resolved.id),
             // `turn_end` and `agent_end` name messages that ended before; the other starts begin nothing here.
             SessionEvent::TurnStart | SessionEvent::TurnEnd { .. } | SessionEvent::MessageStart { .. } | SessionEvent::Retry { .. } => {}

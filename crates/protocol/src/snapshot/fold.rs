@@ -219,8 +219,6 @@ impl SnapshotFold {
             | SessionEvent::ScopedModelsUpdate { .. }
             | SessionEvent::Waiting { .. }
             | SessionEvent::Retry { .. }
-            | SessionEvent::CompactionStart { .. }
-            | SessionEvent::CompactionEnd { .. }
             | SessionEvent::LoginUiRequest(_) => {}
         }
     }
