@@ -39,10 +39,7 @@ impl Defaults {
         let view = match events.view {
             ConfiguredView::Delta => View::Delta,
             ConfiguredView::Full => View::Full,
-            ConfiguredView::Snapshot => {
-                tracing::warn!("view \"snapshot\" in [events] of config.toml is not available in this version; clients get \"delta\"");
-                View::Delta
-            }
+            ConfiguredView::Snapshot => View::Snapshot,
         };
         let include = events.include.iter().fold(Include::NONE, |all, notice| {
             all.with(match notice {
@@ -69,7 +66,7 @@ pub(crate) struct Pace {
 fn asked(query: Option<&str>, headers: &HeaderMap, defaults: Defaults) -> Result<(Attach, Option<EntryId>), String> {
     let view = match parameter(query, "view") {
         None => defaults.view,
-        Some(word) => View::parse(&word).ok_or_else(|| format!("unknown view \"{word}\"; this version has delta and full"))?,
+        Some(word) => View::parse(&word).ok_or_else(|| format!("unknown view \"{word}\"; valid are delta, full and snapshot"))?,
     };
     let include = included(query, defaults)?;
     let last_event_id = headers.get(LAST_EVENT_ID).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
@@ -212,9 +209,11 @@ mod tests {
         assert_eq!(attach.include, Include::USAGE.with(Include::WAITING));
         assert_eq!((attach.last_event_id.as_deref(), after), (Some("41"), Some("e1".into())));
 
+        assert_eq!(asked(Some("view=snapshot"), &headers, defaults).unwrap().0.view, View::Snapshot);
+
         for (query, text) in [
-            ("view=snapshot", "unknown view \"snapshot\"; this version has delta and full"),
-            ("view=", "unknown view \"\"; this version has delta and full"),
+            ("view=snapshots", "unknown view \"snapshots\"; valid are delta, full and snapshot"),
+            ("view=", "unknown view \"\"; valid are delta, full and snapshot"),
             (
                 "include=usage,nope",
                 "unknown word \"nope\" in include; valid are compaction, retry, waiting, login_ui, usage, lifecycle and all",

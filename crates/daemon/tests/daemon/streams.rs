@@ -127,7 +127,7 @@ async fn what_cannot_be_attached_is_said_with_a_status() {
         ("/sessions/nope/events".to_owned(), 404, "No session \"nope\" for agent \"scribe\""),
         ("/sessions/a%2F..%2Fb/events".to_owned(), 404, "No session \"a/../b\" for agent \"scribe\""),
         ("/sessions/nope/entries".to_owned(), 404, "No session \"nope\" for agent \"scribe\""),
-        (format!("/sessions/{id}/events?view=snapshot"), 400, "unknown view \"snapshot\"; this version has delta and full"),
+        (format!("/sessions/{id}/events?view=whole"), 400, "unknown view \"whole\"; valid are delta, full and snapshot"),
         (
             format!("/sessions/{id}/events?include=usage,x"),
             400,

@@ -18,6 +18,8 @@ use crate::state::{Hello, Queues};
 const SEPARATOR: &str = "\n\n";
 /// Who runs the turns of our own loop.
 const OWN_AGENT: &str = "wolli";
+/// A call with its input and its result, about.
+const CALL_BYTES: usize = 512;
 /// A context that is fuller than this is told as this.
 const FULLEST_PERCENT: f64 = 99.9;
 
@@ -68,6 +70,8 @@ impl SnapshotFold {
         let snapshot = UniversalSnapshot {
             session_id: Some(session.as_str().to_owned()),
             agent: Some(OWN_AGENT.into()),
+            text: Some(String::new()),
+            reasoning: Some(String::new()),
             interactions: Some(Vec::new()),
             ..UniversalSnapshot::default()
         };
@@ -126,10 +130,18 @@ impl SnapshotFold {
         self.version
     }
 
-    /// Bytes of the texts, which are most of it.
+    /// Roughly how many bytes it holds.
     #[must_use]
-    pub fn text_bytes(&self) -> usize {
-        length(&self.snapshot.text) + length(&self.snapshot.reasoning)
+    pub fn bytes(&self) -> usize {
+        let calls = self.snapshot.tool_calls.as_ref().map_or(0, Vec::len);
+        length(&self.snapshot.text) + length(&self.snapshot.reasoning) + calls * CALL_BYTES
+    }
+
+    /// Back to a session in which nothing has run; readers are told of that as of any change.
+    pub fn forget(&mut self) {
+        let session_id = self.snapshot.session_id.clone().unwrap_or_default();
+        let version = self.version + 1;
+        *self = Self { version, changed: [version; Field::ALL.len()], ..Self::new(&session_id.into()) };
     }
 
     /// What a reader at `mark` lacks; `None` when it has everything. Costs what it tells.
@@ -194,6 +206,7 @@ impl SnapshotFold {
             SessionEvent::ModelUpdate { model, .. } => self.model(Some(model)),
             SessionEvent::ThinkingLevelUpdate { level, .. } => self.effort(*level),
             SessionEvent::ExtensionUiRequest(request) => self.ask(request),
+            SessionEvent::LoginUiRequest(request) => self.ask(&request.as_dialog()),
             SessionEvent::ExtensionUiResolved(resolved) => {
                 if let Some(open) = &mut self.snapshot.interactions {
                     let before = open.len();
@@ -218,8 +231,7 @@ impl SnapshotFold {
             | SessionEvent::ToolExecutionUpdate { .. }
             | SessionEvent::ScopedModelsUpdate { .. }
             | SessionEvent::Waiting { .. }
-            | SessionEvent::Retry { .. }
-            | SessionEvent::LoginUiRequest(_) => {}
+            | SessionEvent::Retry { .. } => {}
         }
     }
 
@@ -227,6 +239,16 @@ impl SnapshotFold {
     pub fn settings(&mut self, model: Option<&Model>, level: ThinkingLevel) {
         self.model(model);
         self.effort(level);
+    }
+
+    /// The questions that are open, whatever was told of them.
+    pub fn questions(&mut self, open: &[DialogRequest], now: i64) {
+        let version = self.version;
+        let open = open.iter().filter_map(project::interaction).collect();
+        self.change(Field::Interactions, |snapshot| &mut snapshot.interactions, Some(open));
+        if self.version != version {
+            self.snapshot.updated_at = now;
+        }
     }
 
     /// What waits in the queues of a session that was just opened.

@@ -10,6 +10,7 @@ use wolli_protocol::state::{Hello, StreamPosition};
 use super::frame::{Frame, Include, View};
 use super::full;
 use super::log::{Hub, Log};
+use super::snapshot::Follower;
 use crate::limits::READ_BATCH_BYTES;
 use crate::session::MessageSource;
 
@@ -48,13 +49,15 @@ pub type Batch = Bytes;
 /// A reader's place in the log. Dropping it detaches.
 #[derive(Debug)]
 pub struct Cursor {
-    hub: Arc<Hub>,
-    head: watch::Receiver<u64>,
-    position: u64,
+    pub(super) hub: Arc<Hub>,
+    pub(super) head: watch::Receiver<u64>,
+    pub(super) position: u64,
     /// Where the log ended when the reader attached; what stands before it is a replay.
-    attached_at: u64,
+    pub(super) attached_at: u64,
     view: View,
-    include: Include,
+    pub(super) include: Include,
+    /// Where a reader of view `snapshot` stands in it.
+    pub(super) follower: Follower,
 }
 
 impl Hub {
@@ -65,13 +68,20 @@ impl Hub {
         let head = self.subscribe_head();
         let log = self.lock();
         self.readers().send_modify(|readers| *readers += 1);
-        let (resume, gap) = resume_position(&log, attach.last_event_id.as_deref());
+        let (mut resume, mut gap) = resume_position(&log, attach.last_event_id.as_deref());
+        let mut follower = Follower::new(self.subscribe_urgent());
+        if attach.view == View::Snapshot {
+            follower.resume(&log, attach.last_event_id.as_deref().filter(|_| resume.is_some()));
+            resume = resume.filter(|_| follower.is_resumed());
+            gap = attach.last_event_id.is_some() && resume.is_none();
+        }
         let hello = Hello {
             state: log.state.clone(),
             stream: Some(StreamPosition { first_id: log.first_id(), last_id: log.last_id, resumed: resume.is_some(), gap }),
             dialogs: log.dialogs.requests(),
             waiting: log.waiting.clone(),
-            in_flight: if resume.is_some() { None } else { log.live.in_flight() },
+            // The snapshot that follows has it.
+            in_flight: if resume.is_some() || attach.view == View::Snapshot { None } else { log.live.in_flight() },
             queues: if resume.is_some() || log.queues.is_empty() { None } else { Some(log.queues.clone()) },
             entries: None,
             entries_truncated: None,
@@ -80,11 +90,12 @@ impl Hub {
         let position = resume.unwrap_or(attached_at);
         let leaf = log.leaf.clone();
         let dialog_frames = match attach.view {
-            View::Delta => Bytes::new(),
+            View::Delta | View::Snapshot => Bytes::new(),
             View::Full => log.dialog_frames(attach.include),
         };
         drop(log);
-        let cursor = Cursor { hub: Arc::clone(self), head, position, attached_at, view: attach.view, include: attach.include };
+        let (hub, view, include) = (Arc::clone(self), attach.view, attach.include);
+        let cursor = Cursor { hub, head, position, attached_at, view, include, follower };
         Attached { hello, leaf, dialog_frames, cursor }
     }
 }
@@ -128,6 +139,7 @@ impl Cursor {
                         return Ok(batch);
                     }
                 }
+                View::Snapshot => return self.next_snapshot().await,
             }
             // What was read was not for this reader; there may be more behind it.
             if self.position != before {

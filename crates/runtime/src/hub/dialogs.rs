@@ -126,6 +126,7 @@ impl Log {
 
     /// Says that the session waits for a person, or does not any more. What else it waits for is not ours to take back.
     fn tell_waiting(&mut self) {
+        self.show_questions();
         let told = match &self.waiting {
             Some(waiting) if !matches!(waiting.kind, WaitingKind::Dialog | WaitingKind::Login) => return,
             told => told.as_ref().map(|waiting| (waiting.kind, waiting.until.as_ref())),

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use bytes::{Bytes, BytesMut};
 use wolli_protocol::event::SessionEvent;
 use wolli_protocol::ids::{EntryId, FrameId};
+use wolli_protocol::snapshot::Mark;
 use wolli_protocol::sse;
 
 use super::live::{LiveMessage, LiveTool};
@@ -17,6 +18,8 @@ pub enum View {
     Delta,
     /// The shapes of wolli 0.0.2: whole messages in every update.
     Full,
+    /// What the newest run has produced so far, and patches of it.
+    Snapshot,
 }
 
 impl View {
@@ -26,6 +29,7 @@ impl View {
         match word {
             "delta" => Some(Self::Delta),
             "full" => Some(Self::Full),
+            "snapshot" => Some(Self::Snapshot),
             _ => None,
         }
     }
@@ -112,10 +116,12 @@ pub(super) struct Frame {
     pub(super) audience: Audience,
     pub(super) bytes: Bytes,
     pub(super) body: Body,
+    /// The snapshot as of this frame; set when it is put into the log.
+    pub(super) mark: Mark,
 }
 
 /// The `event` field of every frame in the log.
-const EVENT: &str = "message";
+pub(super) const EVENT: &str = "message";
 
 impl Frame {
     pub(super) fn encode(event: &SessionEvent, audience: Audience, body: Body) -> Self {
@@ -123,7 +129,7 @@ impl Frame {
             Audience::Everyone(id) => Some(id),
             Audience::Attached | Audience::Included(_) | Audience::NotIncluded(_) => None,
         };
-        Self { audience, bytes: encode(event, id), body }
+        Self { audience, bytes: encode(event, id), body, mark: Mark::default() }
     }
 
     /// The JSON text of the event, which is one line.

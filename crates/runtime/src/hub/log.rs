@@ -7,11 +7,13 @@ use tokio::sync::watch;
 use wolli_protocol::event::{MessageOrReference, SessionEvent};
 use wolli_protocol::ids::{EntryId, FrameId, SessionId};
 use wolli_protocol::message::Message;
+use wolli_protocol::snapshot::{Mark, SnapshotFold};
 use wolli_protocol::state::{InFlight, Queues, SessionState, Waiting};
 
 use super::attach::Joined;
 use super::frame::{Audience, Body, Frame, Include};
 use super::live::{Live, lock};
+use crate::clock::now_millis;
 use crate::dialogs::OpenDialogs;
 use crate::limits::{RING_BYTES, RING_FRAMES, RING_SPARE_BYTES};
 
@@ -22,6 +24,8 @@ pub struct Hub {
     log: Mutex<Log>,
     /// Position after the newest frame; readers wait on it.
     head: watch::Sender<u64>,
+    /// How often something happened that readers of snapshots are told of at once.
+    urgent: watch::Sender<u64>,
     readers: watch::Sender<usize>,
 }
 
@@ -30,12 +34,15 @@ pub(super) struct Log {
     pub(super) frames: VecDeque<Frame>,
     /// Position of `frames[0]`. Positions count every frame, numbered or not.
     pub(super) first_position: u64,
-    bytes: usize,
+    pub(super) bytes: usize,
     numbered: usize,
     pub(super) last_id: FrameId,
     pub(super) state: SessionState,
     pub(super) waiting: Option<Waiting>,
     pub(super) live: Live,
+    /// What the newest run has produced so far.
+    pub(super) snapshot: SnapshotFold,
+    urgent: u64,
     pub(super) queues: Queues,
     pub(super) dialogs: OpenDialogs,
     /// The newest entry whose end was published.
@@ -54,12 +61,33 @@ impl Log {
         self.frames.iter().find_map(Frame::id).unwrap_or(self.last_id.next())
     }
 
+    /// The snapshot as of a numbered frame that is still in the ring.
+    pub(super) fn mark_at(&self, id: FrameId) -> Option<Mark> {
+        self.frames.iter().rev().find(|frame| frame.id() == Some(id)).map(|frame| frame.mark)
+    }
+
+    /// The snapshot shows the settings of the state, which may change without an event.
+    fn show_settings(&mut self) {
+        self.snapshot.settings(self.state.model.as_ref(), self.state.thinking_level);
+    }
+
+    /// The snapshot shows the questions that are open.
+    pub(super) fn show_questions(&mut self) {
+        let version = self.snapshot.version();
+        self.snapshot.questions(&self.dialogs.requests(), now_millis());
+        self.urgent += u64::from(self.snapshot.version() != version);
+    }
+
     fn set_queues(&mut self, queues: Queues) {
         self.state.pending_message_count = queues.len() as u64;
+        self.snapshot.queues(&queues);
         self.queues = queues;
     }
 
-    pub(super) fn push(&mut self, frame: Frame) {
+    pub(super) fn push(&mut self, mut frame: Frame) {
+        frame.mark = self.snapshot.mark();
+        // Readers of snapshots get those without a number at once.
+        self.urgent += u64::from(frame.id().is_none());
         self.bytes += frame.bytes.len();
         self.numbered += usize::from(frame.id().is_some());
         self.frames.push_back(frame);
@@ -157,7 +185,7 @@ impl Hub {
     #[must_use]
     pub fn new(state: SessionState, last_id: FrameId) -> Self {
         let session_id = state.session_id.clone();
-        let log = Log {
+        let mut log = Log {
             frames: VecDeque::new(),
             first_position: 0,
             bytes: 0,
@@ -166,13 +194,17 @@ impl Hub {
             state,
             waiting: None,
             live: Live::default(),
+            snapshot: SnapshotFold::new(&session_id),
+            urgent: 0,
             queues: Queues::default(),
             dialogs: OpenDialogs::default(),
             leaf: None,
             closed: false,
             joined: None,
         };
-        Self { session_id, log: Mutex::new(log), head: watch::Sender::new(0), readers: watch::Sender::new(0) }
+        log.show_settings();
+        let (head, urgent) = (watch::Sender::new(0), watch::Sender::new(0));
+        Self { session_id, log: Mutex::new(log), head, urgent, readers: watch::Sender::new(0) }
     }
 
     #[must_use]
@@ -186,6 +218,10 @@ impl Hub {
 
     pub(super) fn subscribe_head(&self) -> watch::Receiver<u64> {
         self.head.subscribe()
+    }
+
+    pub(super) fn subscribe_urgent(&self) -> watch::Receiver<u64> {
+        self.urgent.subscribe()
     }
 
     pub(super) fn readers(&self) -> &watch::Sender<usize> {
@@ -215,6 +251,11 @@ impl Hub {
         let mut log = self.lock();
         change(&mut log.state);
         let body = log.fold(event);
+        let version = log.snapshot.version();
+        log.snapshot.apply(event, now_millis());
+        if !matches!(event, SessionEvent::MessageUpdate { .. }) {
+            log.show_settings();
+        }
         let audience = match event {
             SessionEvent::Waiting { .. } => Audience::Included(Include::WAITING),
             SessionEvent::Retry { .. } => Audience::Included(Include::RETRY),
@@ -239,18 +280,27 @@ impl Hub {
                 Audience::Everyone(log.last_id)
             }
         };
+        if log.snapshot.version() != version {
+            log.urgent += 1;
+        }
         log.push(Frame::encode(event, audience, body));
     }
 
     /// Wakes the readers if something was recorded since the last time.
     pub fn announce(&self) {
-        let end = self.lock().end_position();
+        let (end, urgent) = {
+            let log = self.lock();
+            (log.end_position(), log.urgent)
+        };
         self.head.send_if_modified(|head| std::mem::replace(head, end) != end);
+        self.urgent.send_if_modified(|told| std::mem::replace(told, urgent) != urgent);
     }
 
     /// Changes what the session is, without an event.
     pub fn update(&self, change: impl FnOnce(&mut SessionState)) {
-        change(&mut self.lock().state);
+        let mut log = self.lock();
+        change(&mut log.state);
+        log.show_settings();
     }
 
     /// What the session is now. Never waits for a disk.
@@ -291,10 +341,11 @@ impl Hub {
         self.lock().last_id
     }
 
-    /// Bytes that the ring holds.
+    /// Bytes that the ring and the snapshot hold.
     #[must_use]
-    pub fn ring_bytes(&self) -> usize {
-        self.lock().bytes
+    pub fn kept_bytes(&self) -> usize {
+        let log = self.lock();
+        log.bytes + log.snapshot.bytes()
     }
 
     /// Keeps no more frames than a ring always keeps; for a session that left memory.
@@ -307,13 +358,18 @@ impl Hub {
         log.joined = None;
     }
 
-    /// Forgets the frames, keeps the numbers. Readers that were behind have to start from a new `hello`.
+    /// Forgets the frames and the snapshot, keeps the numbers. Readers that were behind have to start from a new `hello`.
     pub fn clear_ring(&self) {
         let mut log = self.lock();
         while !log.frames.is_empty() {
             log.drop_oldest();
         }
         log.joined = None;
+        log.snapshot.forget();
+        log.show_settings();
+        let queues = log.queues.clone();
+        log.snapshot.queues(&queues);
+        log.show_questions();
     }
 
     /// Ends every reader's stream, and every open question; nothing is published afterwards.
@@ -323,5 +379,6 @@ impl Hub {
         log.closed = true;
         drop(log);
         self.head.send_modify(|_| {});
+        self.urgent.send_modify(|_| {});
     }
 }

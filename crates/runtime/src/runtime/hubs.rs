@@ -51,11 +51,11 @@ impl Hubs {
                 hub.shrink_ring();
             }
             kept.evicted.push_back(id.clone());
-            let mut bytes: usize = kept.evicted.iter().filter_map(|id| kept.by_session.get(id)).map(|hub| hub.ring_bytes()).sum();
+            let mut bytes: usize = kept.evicted.iter().filter_map(|id| kept.by_session.get(id)).map(|hub| hub.kept_bytes()).sum();
             while bytes > EVICTED_RINGS_BYTES {
                 let Some(oldest) = kept.evicted.pop_front() else { break };
                 if let Some(hub) = kept.by_session.get(&oldest) {
-                    bytes -= hub.ring_bytes();
+                    bytes -= hub.kept_bytes();
                     hub.clear_ring();
                 }
             }
