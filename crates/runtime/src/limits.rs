@@ -58,6 +58,7 @@ pub const AUTOMATIC_COMPACTIONS: u32 = 3;
 
 /// Rounds of one compaction: each has half the input of the one before, if the provider says that even that is too long.
 pub const SUMMARY_ROUNDS: u32 = 3;
+
 /// How long growing text waits for a reader of snapshots after the frame before. Short enough to look alive, long enough that a fast reply
 /// makes some 25 frames a second instead of hundreds.
 pub const SNAPSHOT_PAUSE: Duration = Duration::from_millis(40);
