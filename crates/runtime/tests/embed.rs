@@ -16,7 +16,7 @@ use wolli_models::event::ModelEvent;
 use wolli_models::port::{Answer, ModelPort};
 use wolli_models::request::ModelRequest;
 use wolli_protocol::event::SessionEvent;
-use wolli_protocol::message::{JsonObject, Message, StopReason, UserContent};
+use wolli_protocol::message::{JsonObject, Message, StopReason, UserContent, UserMessage};
 use wolli_protocol::model::Model;
 use wolli_runtime::embed::{Engine, EngineError, Session, Subscription, Tools, Update};
 use wolli_runtime::hub::View;
@@ -199,6 +199,32 @@ async fn the_verbs_of_a_session() {
     let Message::Assistant(last) = last else { panic!("{last:?}") };
     assert_eq!((last.stop_reason, last.model.as_str(), last.content.len()), (StopReason::Aborted, "two", 1));
     assert!(!session.state().await.unwrap().is_streaming);
+
+    let note = Message::User(UserMessage::new("by the way", Vec::new(), 1));
+    session.append_message(&note).await.unwrap();
+    assert_eq!(texts(&session.messages().await.unwrap()).last().unwrap(), "user: by the way");
+    session.abort_compaction().await.unwrap();
+    engine.close().await;
+}
+
+#[tokio::test]
+async fn a_history_is_compacted_when_the_program_says_so() {
+    let root = tempfile::tempdir().unwrap();
+    // Longer than what a compaction leaves alone.
+    let long = "word ".repeat(30_000);
+    let model = Scripted::new([vec![Piece::Say("yes")], vec![Piece::Say("fine")], vec![Piece::Say("what was said")]]);
+    let engine = open(root.path(), &model).await;
+    let session = engine.create_session().await.unwrap();
+    assert_eq!(session.compact(None).await.unwrap_err().to_string(), "Nothing to compact");
+    for prompt in ["one", &long] {
+        session.follow_up(prompt).await.unwrap();
+        session.wait_for_idle().await.unwrap();
+    }
+    let compacted = session.compact(Some("prices")).await.unwrap();
+    assert!(compacted.summary.starts_with("what was said"), "{}", compacted.summary);
+    let asked = serde_json::to_string(&*model.requests()[2].messages[0]).unwrap();
+    assert!(asked.contains("prices"), "the model is told what to look at");
+    assert!(matches!(session.messages().await.unwrap().first(), Some(Message::CompactionSummary(_))));
     engine.close().await;
 }
 

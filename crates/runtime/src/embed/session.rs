@@ -5,6 +5,7 @@ use std::fmt;
 use wolli_protocol::ids::SessionId;
 use wolli_protocol::message::{ImageContent, Message};
 use wolli_protocol::model::{Model, ThinkingLevel};
+use wolli_protocol::resource::CompactResult;
 use wolli_protocol::state::SessionState;
 
 use super::subscription::Subscription;
@@ -91,6 +92,35 @@ impl Session {
     /// The session's file cannot be used.
     pub async fn wait_for_idle(&self) -> Result<(), SessionError> {
         self.runtime.with_session(&self.id, |session| async move { session.wait_for_idle().await }).await
+    }
+
+    /// Replaces the older part of the history by a summary of the model's; `instructions` say what it is to look at.
+    ///
+    /// # Errors
+    /// A run is active, there is nothing to summarise, the model failed, or [`Session::abort_compaction`] came.
+    pub async fn compact(&self, instructions: Option<&str>) -> Result<CompactResult, SessionError> {
+        self.runtime
+            .with_session(&self.id, |session| {
+                let instructions = instructions.map(str::to_owned);
+                async move { session.compact(instructions).await }
+            })
+            .await
+    }
+
+    /// Stops the compaction that goes on, if one does, whoever began it.
+    ///
+    /// # Errors
+    /// The session's file cannot be used.
+    pub async fn abort_compaction(&self) -> Result<(), SessionError> {
+        self.runtime.with_session(&self.id, |session| async move { session.abort_compaction().await }).await
+    }
+
+    /// Adds a message to the history without a run: at once, or at the end of the turn that goes on. No event tells it.
+    ///
+    /// # Errors
+    /// The disk refused.
+    pub async fn append_message(&self, message: &Message) -> Result<(), SessionError> {
+        self.runtime.append_message(&self.id, message).await
     }
 
     /// Switches the model from the next call on, and makes it the agent's default.
