@@ -6,6 +6,7 @@
 
 mod dialog;
 mod line;
+mod login;
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -45,6 +46,8 @@ enum Done {
     /// Another session takes the place of this one.
     Session(Result<SessionHandle, ClientError>),
     Aborted(Result<(), ClientError>),
+    /// A login has ended, with what to say about it.
+    LoggedIn(Result<String, ClientError>),
 }
 
 /// What the next line answers.
@@ -67,6 +70,8 @@ struct Chat<'a> {
     lost: bool,
     /// Ctrl+C was pressed once in this run.
     stopping: bool,
+    /// A login of ours goes on.
+    logging_in: bool,
     questions: VecDeque<Question>,
     commands: FuturesUnordered<BoxFuture<'static, Done>>,
     /// The end of the run with our prompt was not seen yet, although the daemon is idle; wait until then.
@@ -99,6 +104,7 @@ pub(crate) async fn run(agent: Agent, which: Which, console: &Console) -> Result
         running: false,
         lost: false,
         stopping: false,
+        logging_in: false,
         questions: VecDeque::new(),
         commands: FuturesUnordered::new(),
         last_events: None,
@@ -230,7 +236,12 @@ impl Chat<'_> {
         self.stopping = true;
         self.note("(stopping)")?;
         let session = self.session.clone();
-        self.send(async move { Done::Aborted(session.abort().await.map(drop)) });
+        let (login, run) = (self.logging_in, self.running || !self.logging_in);
+        self.send(async move {
+            let cancelled = if login { session.login_cancel().await } else { Ok(()) };
+            let aborted = if run { session.abort().await.map(drop) } else { Ok(()) };
+            Done::Aborted(cancelled.and(aborted))
+        });
         Ok(())
     }
 
@@ -345,8 +356,13 @@ impl Chat<'_> {
                 self.deployable = applied.unwrap_or(true);
             }
             SessionEvent::ExtensionUiRequest(request) => self.ask(request.clone())?,
+            SessionEvent::LoginUiRequest(request) => self.ask(request.as_dialog())?,
             SessionEvent::ExtensionUiResolved(resolved) => {
+                let open = self.questions.len();
                 self.questions.retain(|question| !matches!(question, Question::Daemon(dialog) if dialog.id == resolved.id));
+                if self.questions.len() < open {
+                    self.note("(this question needs no answer any more)")?;
+                }
             }
             _ => {}
         }
@@ -397,6 +413,10 @@ impl Chat<'_> {
                 self.catch_up(true)
             }
             Done::Aborted(Ok(())) => Ok(()),
+            Done::LoggedIn(result) => {
+                self.logging_in = false;
+                self.take_done(Done::Text(result))
+            }
             Done::Text(Err(error)) | Done::Session(Err(error)) | Done::Aborted(Err(error)) => {
                 self.stopping = false;
                 self.error(&format!("Error: {error}"))
@@ -427,7 +447,16 @@ impl Chat<'_> {
             Line::Nothing => {}
             Line::Quit => return Ok(false),
             Line::Help => self.tell(HELP)?,
-            Line::Login => self.tell(LOGIN_HINT)?,
+            Line::Login(Some(_)) if !self.console.interactive => self.tell(LOGIN_HINT)?,
+            Line::Login(wanted) => {
+                let session = self.session.clone();
+                self.logging_in = wanted.is_some();
+                self.send(async move { Done::LoggedIn(login::login(&session, wanted).await) });
+            }
+            Line::Logout(wanted) => {
+                let session = self.session.clone();
+                self.send(async move { Done::Text(login::logout(&session, wanted).await) });
+            }
             Line::Abort => self.abort()?,
             Line::Prompt(text) => self.prompt(text),
             Line::Deploy if !self.is_forming() => self.note("Already deployed.")?,
@@ -481,7 +510,7 @@ impl Chat<'_> {
                     self.send(async move {
                         let receipt = session.respond(&dialog.id, answer).await;
                         Done::Text(receipt.map(|receipt| match receipt.applied {
-                            Some(false) => "(it had been answered already)".to_owned(),
+                            Some(false) => format!("({})\n", receipt.reason.as_deref().unwrap_or("the answer came too late")),
                             Some(true) | None => String::new(),
                         }))
                     });

@@ -113,8 +113,6 @@ fn what_others_say_is_shown() {
     chat.wait_for("-7");
     chat.type_line("/help");
     chat.wait_for("/abort");
-    chat.type_line("/login");
-    chat.wait_for("auth.json");
     chat.type_line("/quit");
     assert_eq!(chat.finish().0, Some(0));
 }
@@ -146,4 +144,70 @@ fn a_chat_with_an_agent_whose_name_is_a_command() {
     let _daemon = Daemon::start(&home, "list");
     assert_eq!(home.succeed(&["chat", "list", "-p", "Hello"]), "Hello\n");
     assert_eq!(home.succeed(&["-p", "--", "list", "Hello"]), "Hello\n");
+}
+
+#[test]
+fn a_key_is_asked_for_and_forgotten_again() {
+    let (home, _daemon) = serve("scribe");
+    let mut chat = terminal(&home, &["scribe"]);
+    chat.wait_for("> ");
+    chat.type_line("/login");
+    chat.wait_for("groq  Groq\n");
+    chat.type_line("/login nobody");
+    chat.wait_for("Error: Unknown provider: nobody");
+    chat.type_line("/login groq");
+    chat.wait_for("Enter API key for Groq\nAnswer (nothing cancels):");
+    chat.type_line("gsk-0123");
+    chat.wait_for("The key for groq is stored.");
+    chat.wait_for("> ");
+    chat.type_line("/logout");
+    chat.wait_for("groq  Groq\n");
+    chat.type_line("/model groq/openai/gpt-oss-120b");
+    chat.wait_for("(model: groq/openai/gpt-oss-120b)");
+    chat.type_line("/logout groq");
+    chat.wait_for("Nothing is stored for groq any more.");
+    chat.type_line("/logout");
+    chat.wait_for("(none)\n");
+    chat.type_line("/quit");
+    assert_eq!(chat.finish().0, Some(0));
+}
+
+#[test]
+fn a_question_is_everybodys_until_somebody_answers() {
+    let (home, _daemon) = serve("scribe");
+    let mut asker = terminal(&home, &["scribe"]);
+    asker.wait_for("> ");
+    let mut other = terminal(&home, &["scribe"]);
+    other.wait_for("> ");
+    asker.type_line("/login groq");
+    asker.wait_for("Answer (nothing cancels):");
+    other.wait_for("Answer (nothing cancels):");
+    // One that comes in the middle sees it as well.
+    let mut late = terminal(&home, &["scribe"]);
+    late.wait_for("Enter API key for Groq\nAnswer (nothing cancels):");
+    other.type_line("gsk-0123");
+    asker.wait_for("(this question needs no answer any more)");
+    asker.wait_for("The key for groq is stored.");
+    late.wait_for("(this question needs no answer any more)");
+    late.type_line("still a prompt");
+    late.wait_for("still a prompt\nstill a prompt\n");
+
+    // Ctrl+C ends a login, not the chat; an empty line does as well.
+    asker.type_line("/login xai");
+    asker.wait_for("Answer (nothing cancels):");
+    asker.interrupt();
+    asker.wait_for("(stopping)");
+    asker.wait_for("Error: API key cannot be empty.");
+    asker.wait_for("> ");
+    asker.type_line("/login xai");
+    asker.wait_for("Answer (nothing cancels):");
+    asker.type_line("");
+    asker.wait_for("Error: API key cannot be empty.");
+    asker.type_line("and on");
+    asker.wait_for("and on\nand on\n");
+    for chat in [&mut asker, &mut other, &mut late] {
+        chat.type_line("/quit");
+    }
+    let script = home.run_with_input(&["scribe"], "/login groq\n/logout groq\n");
+    assert!(script.stdout.contains("auth.json") && script.stdout.contains("Nothing is stored for groq"), "{script:?}");
 }

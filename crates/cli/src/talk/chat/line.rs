@@ -13,8 +13,10 @@ pub(crate) enum Line {
     /// Show the models, or switch to one.
     Model(Option<String>),
     Deploy,
-    /// What this version cannot do.
-    Login,
+    /// Show the providers, or store a key for one.
+    Login(Option<String>),
+    /// Show what is stored, or remove it for one provider.
+    Logout(Option<String>),
     /// Everything else, slashes that are the daemon's included.
     Prompt(String),
 }
@@ -27,13 +29,15 @@ pub(crate) const HELP: &str = "\
 /sessions         list the sessions; `wolli <agent> --session <id>` opens one
 /model [p/id]     list the models, or use one
 /deploy           ask a forming agent to finish
+/login [p]        list the providers, or store a key for one
+/logout [p]       list the stored keys, or remove one
 A line that ends in \\ goes on in the next one. While the agent is at work, a line is given to it as soon as possible.
 ";
 
-/// What `/login` gets to read.
+/// What `/login` says where nobody can be asked.
 pub(crate) const LOGIN_HINT: &str = "\
-There is no login here yet. Set the provider's variable (such as ANTHROPIC_API_KEY) where the daemon is started, or put the key
-into auth.json of wolli's shared folder: { \"anthropic\": { \"type\": \"api_key\", \"key\": \"...\" } }. It counts from the next prompt on.
+A login asks for the key, which takes a terminal. Without one, set the provider's variable (such as ANTHROPIC_API_KEY) where the daemon
+is started, or put the key into auth.json of wolli's shared folder: { \"anthropic\": { \"type\": \"api_key\", \"key\": \"...\" } }.
 ";
 
 /// What `/deploy` says to the agent.
@@ -52,12 +56,17 @@ impl Line {
             ("/new", "") => Self::New,
             ("/sessions", "") => Self::Sessions,
             ("/deploy", "") => Self::Deploy,
-            ("/login" | "/logout", _) => Self::Login,
-            ("/model", "") => Self::Model(None),
-            ("/model", model) => Self::Model(Some(model.to_owned())),
+            ("/login", provider) => Self::Login(named(provider)),
+            ("/logout", provider) => Self::Logout(named(provider)),
+            ("/model", model) => Self::Model(named(model)),
             _ => Self::Prompt(text.to_owned()),
         }
     }
+}
+
+/// What was named, if anything was.
+fn named(rest: &str) -> Option<String> {
+    Some(rest).filter(|rest| !rest.is_empty()).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -74,7 +83,11 @@ mod tests {
             ("/quit now", Line::Prompt("/quit now".into())),
             ("/model", Line::Model(None)),
             ("/model  echo/demo ", Line::Model(Some("echo/demo".into()))),
-            ("/login anthropic", Line::Login),
+            ("/login", Line::Login(None)),
+            ("/login  anthropic ", Line::Login(Some("anthropic".into()))),
+            ("/logout", Line::Logout(None)),
+            ("/logout groq", Line::Logout(Some("groq".into()))),
+            ("/logins", Line::Prompt("/logins".into())),
             ("/skill:greet", Line::Prompt("/skill:greet".into())),
             ("/etc is a folder", Line::Prompt("/etc is a folder".into())),
             ("  indented", Line::Prompt("  indented".into())),
@@ -86,7 +99,7 @@ mod tests {
 
     #[test]
     fn help_names_every_command() {
-        for word in ["/quit", "/abort", "/new", "/sessions", "/model", "/deploy"] {
+        for word in ["/quit", "/abort", "/new", "/sessions", "/model", "/deploy", "/login", "/logout"] {
             assert!(HELP.contains(word) && Line::parse(word) != Line::Prompt(word.into()), "{word}");
         }
     }
