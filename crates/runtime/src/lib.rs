@@ -10,6 +10,7 @@
 //! | `compaction` | a summary in place of the older part of a history |
 //! | [`dialogs`] | questions to the people at a session |
 //! | [`hub`] | the log of each session, and its readers |
+//! | [`resources`] | skills and prompt templates of the home |
 //! | [`tools`] | the built-in tools |
 //! | [`prompt`] | the system prompt and the memory files in it |
 //!
@@ -23,6 +24,7 @@ pub mod embed;
 pub mod hub;
 pub mod limits;
 pub mod prompt;
+pub mod resources;
 pub mod runtime;
 pub mod service;
 pub mod session;

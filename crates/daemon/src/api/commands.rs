@@ -7,7 +7,6 @@ use serde_json::json;
 use wolli_protocol::command::{Command, CommandError};
 use wolli_protocol::ids::SessionId;
 use wolli_protocol::message::Message;
-use wolli_protocol::resource::ResourceSummary;
 use wolli_runtime::runtime::{Runtime, SessionError};
 use wolli_runtime::session::{NewPrompt, SessionHandle, SubmitBehavior, read_entries, read_messages};
 
@@ -44,14 +43,7 @@ async fn execute(runtime: &Runtime, session: &SessionHandle, command: Command, s
     match command {
         Command::Prompt { message, images, streaming_behavior, idempotency_key } => {
             let prompt = NewPrompt { text: message, images, behavior: submit_behavior(streaming_behavior.as_deref()), idempotency_key };
-            none(
-                runtime
-                    .with_session(id, |session| {
-                        let prompt = prompt.clone();
-                        async move { session.prompt(prompt).await }
-                    })
-                    .await,
-            )
+            none(runtime.prompt(id, prompt).await)
         }
         Command::Steer { message, images } => none(
             runtime
@@ -106,11 +98,11 @@ async fn execute(runtime: &Runtime, session: &SessionHandle, command: Command, s
             data(&json!({ "tools": tools, "activeToolNames": active }))
         }
         Command::GetContextInfo => named("contexts", &text(runtime.contexts().await)?),
-        Command::GetResourceSummary => data(&ResourceSummary { diagnostics: runtime.diagnostics(), ..ResourceSummary::default() }),
-        // This version loads none of these.
-        Command::GetCommands => Ok(Some(envelope::list("commands", &[]))),
-        Command::GetSkills => Ok(Some(envelope::list("skills", &[]))),
-        Command::GetPlugins => Ok(Some(envelope::list("plugins", &[]))),
+        Command::GetResourceSummary => data(&text(runtime.resource_summary().await)?),
+        Command::GetCommands => named("commands", &runtime.commands()),
+        Command::GetSkills => named("skills", &runtime.skills()),
+        Command::GetPlugins => named("plugins", &runtime.plugins()),
+        // This version has none.
         Command::GetIntegrationInfo => Ok(Some(envelope::list("integrations", &[]))),
         Command::Login { provider, auth_type } => none(runtime.login(session, &provider, auth_type).await),
         Command::LoginCancel => {

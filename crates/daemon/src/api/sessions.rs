@@ -61,6 +61,7 @@ pub(crate) fn session_error(error: &SessionError) -> Answer {
         | SessionError::Model(_)
         | SessionError::Agent(_)
         | SessionError::Service(_)
+        | SessionError::Invocation(_)
         | SessionError::Command(_) => StatusCode::INTERNAL_SERVER_ERROR,
     };
     answer::error(status, &error.to_string())

@@ -8,6 +8,7 @@ mod limits;
 mod logins;
 mod process;
 mod reference;
+mod resources;
 mod shutdown;
 mod streams;
 mod support;

@@ -136,7 +136,7 @@ impl Job<'_> {
         if self.settings.model.is_placeholder() {
             return Err(CompactionError::NoAuth);
         }
-        let registry = &self.context.services.registry;
+        let registry = self.context.services.registry.get();
         let model = registry.at_endpoint(&self.settings.model).map_err(|error| CompactionError::Summary(error.to_string()))?;
         let auth = registry.resolve_auth(&model, Some(self.context.session_id.as_str())).await.map_err(|error| {
             tracing::debug!(%error, "no credentials for a summary");

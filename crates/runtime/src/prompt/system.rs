@@ -19,6 +19,8 @@ pub struct SystemPrompt<'a> {
     pub home: &'a Path,
     pub memory: &'a MemoryFiles,
     pub tools: &'a ToolSet,
+    /// The part about skills, which says where their files are; absent if there are none for the model.
+    pub skills: Option<&'a str>,
     /// How commands are confined, for the model to know what it can expect.
     pub confinement: &'a str,
     /// `APPEND_SYSTEM.md`, verbatim.
@@ -64,6 +66,9 @@ impl SystemPrompt<'_> {
         push(&mut text, &self.place_part());
         if self.stage == Stage::Forming {
             push(&mut text, FORMING);
+        }
+        if let Some(skills) = self.skills {
+            push(&mut text, skills);
         }
         if let Some(appendix) = self.appendix.filter(|appendix| !appendix.is_empty()) {
             text.push('\n');

@@ -93,7 +93,7 @@ impl Runtime {
         let token = self.token.child_token();
         let _login = self.services.logins.begin(session.id(), token.clone())?;
         let dialogs = Dialogs::new(session.hub().clone(), token);
-        let question = format!("Enter API key for {}", self.services.registry.display_name(provider));
+        let question = format!("Enter API key for {}", self.services.registry.get().display_name(provider));
         let typed = SecretString::from(dialogs.clone().of_login().prompt(question, None).await);
         let key = SecretString::from(typed.expose_secret().trim());
         if key.expose_secret().is_empty() {
@@ -130,14 +130,14 @@ impl Runtime {
         match kind {
             // None is configured.
             Some(AuthType::Oauth) => Vec::new(),
-            Some(AuthType::ApiKey) | None => self.services.registry.key_login_providers(),
+            Some(AuthType::ApiKey) | None => self.services.registry.get().key_login_providers(),
         }
     }
 
     /// Providers with a stored credential, by name.
     #[must_use]
     pub fn logout_providers(&self) -> Vec<AuthSelectorProvider> {
-        self.services.registry.logout_providers()
+        self.services.registry.get().logout_providers()
     }
 
     async fn change_credentials(

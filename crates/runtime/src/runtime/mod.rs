@@ -3,11 +3,14 @@
 mod changes;
 mod control;
 mod credentials;
+mod current;
+mod diagnostics;
 mod dialogs;
 mod hubs;
 mod logins;
 mod models;
 mod open;
+mod resources;
 mod services;
 mod sessions;
 

@@ -18,12 +18,15 @@ use wolli_protocol::resource::{DiagnosticKind, ResourceDiagnostic};
 
 use super::control::Control;
 use super::credentials::{self, Stored};
+use super::current::Current;
+use super::diagnostics::{Diagnostics, Topic, diagnostic};
 use super::hubs::Hubs;
 use super::logins::Logins;
 use super::services::Services;
 use super::sessions::Slots;
 use crate::agent::Agent;
 use crate::embed::{Ports, PromptPort};
+use crate::resources::{Places, Resources};
 use crate::service::ServiceManager;
 use crate::session::Listing;
 use crate::tasks::Tasks;
@@ -91,7 +94,7 @@ pub struct Runtime {
     pub(super) shared: SharedFolder,
     pub(super) equipment: Arc<Equipment>,
     pub(super) service: Arc<dyn ServiceManager>,
-    pub(super) diagnostics: Arc<Mutex<Vec<ResourceDiagnostic>>>,
+    pub(super) diagnostics: Arc<Diagnostics>,
     pub(super) token: CancellationToken,
 }
 
@@ -118,7 +121,7 @@ impl Runtime {
             shared,
             equipment,
             service,
-            diagnostics: Arc::new(Mutex::new(diagnostics)),
+            diagnostics: Arc::new(diagnostics),
             token,
         };
         let stored = runtime.stored_sessions().await?;
@@ -132,26 +135,30 @@ impl Runtime {
         Ok(runtime)
     }
 
-    /// What was wrong with the agent's files; shown to people, never fatal.
+    /// What was wrong with the agent's files; shown to people, never fatal. Blocking.
     #[must_use]
     pub fn diagnostics(&self) -> Vec<ResourceDiagnostic> {
-        let mut diagnostics = self.diagnostics.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        diagnostics.extend(self.services.registry.diagnostics().iter().cloned());
+        let mut diagnostics = self.diagnostics.all();
+        diagnostics.extend(self.services.registry.get().diagnostics().iter().cloned());
         diagnostics.extend(self.services.credentials.iter().flat_map(|stored| stored.diagnostics()));
+        diagnostics.extend(self.services.resources.get().diagnostics().iter().cloned());
         diagnostics
     }
 
     pub(super) fn add_diagnostic(&self, kind: DiagnosticKind, message: String, path: Option<String>) {
-        tracing::warn!(%message, path, "diagnostic");
-        let mut diagnostics = self.diagnostics.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let diagnostic = ResourceDiagnostic { kind, message, path, collision: None };
-        if diagnostics.contains(&diagnostic) {
-            return;
+        self.note(Topic::Process, diagnostic(kind, message, path.as_deref().map(std::path::Path::new)));
+    }
+
+    /// Collects what was wrong, and tells an error to everyone who is attached, the first time.
+    pub(super) fn note(&self, topic: Topic, diagnostic: ResourceDiagnostic) {
+        if self.diagnostics.add(topic, diagnostic.clone()) {
+            self.tell(&diagnostic);
         }
-        diagnostics.push(diagnostic.clone());
-        drop(diagnostics);
+    }
+
+    fn tell(&self, diagnostic: &ResourceDiagnostic) {
         if diagnostic.kind == DiagnosticKind::Error {
-            let place = diagnostic.path.map(|path| format!("{path}: ")).unwrap_or_default();
+            let place = diagnostic.path.as_ref().map(|path| format!("{path}: ")).unwrap_or_default();
             self.services.hubs.tell_error(&format!("{place}{}", diagnostic.message));
         }
     }
@@ -183,7 +190,7 @@ struct Prepared {
     services: Services,
     listing: Listing,
     shared: SharedFolder,
-    diagnostics: Vec<ResourceDiagnostic>,
+    diagnostics: Diagnostics,
 }
 
 /// Reads everything that does not grow with the agent's history. Blocking.
@@ -193,7 +200,8 @@ fn prepare(inputs: Inputs) -> Result<Prepared, OpenError> {
         wolli_home::atomic::create_folder(&folder)
             .map_err(|source| OpenError::Home { path: folder.to_string_lossy().into_owned(), source })?;
     }
-    diagnostics.extend(agent.warnings.iter().map(|warning| warn(warning.clone(), Some(&home.config_json()))));
+    diagnostics
+        .extend(agent.warnings.iter().map(|warning| diagnostic(DiagnosticKind::Warning, warning.clone(), Some(&home.config_json()))));
     let hubs = Arc::new(Hubs::default());
     let (credentials, source): (Option<Arc<Stored>>, Arc<dyn CredentialSource>) = match &ports.credentials {
         Some(source) => (None, Arc::clone(source)),
@@ -204,7 +212,12 @@ fn prepare(inputs: Inputs) -> Result<Prepared, OpenError> {
     };
     let (registry, problems) = credentials::load_registry(&home, &shared, &environment, &config, &ports, source);
     diagnostics.extend(problems);
-    let ledger = open_ledger(&home, &mut diagnostics);
+    let places = Places { home: home.path().to_owned(), user_home: environment.user_home().map(std::path::Path::to_owned) };
+    // What is wrong with the settings is told when the first session reads them.
+    let (settings, _) = read_settings(&shared, &agent.document);
+    let resources = Resources::load(&places, &settings.all);
+    let diagnostics = Diagnostics::new(Topic::Configuration, diagnostics);
+    let ledger = open_ledger(&home, &diagnostics);
     let listing = Listing::new(home.sessions());
     let spill_folder = home.temporary();
     let variables = environment.variables().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
@@ -215,7 +228,8 @@ fn prepare(inputs: Inputs) -> Result<Prepared, OpenError> {
             Some(port) => ModelClient::with_port(client, port),
             None => ModelClient::new(client),
         },
-        registry: Arc::new(registry),
+        registry: Current::new(registry),
+        resources: Current::new(resources),
         shared_settings: shared.settings(),
         control: Control::new(),
         hubs,
@@ -234,7 +248,7 @@ fn prepare(inputs: Inputs) -> Result<Prepared, OpenError> {
 }
 
 /// Opens the record of running programs and ends what a killed daemon left. Without it nothing is recorded.
-fn open_ledger(home: &AgentHome, diagnostics: &mut Vec<ResourceDiagnostic>) -> Option<Ledger> {
+fn open_ledger(home: &AgentHome, diagnostics: &Diagnostics) -> Option<Ledger> {
     let folder = home.temporary().join("processes");
     let opened = Ledger::open(&folder).and_then(|ledger| ledger.sweep().map(|ended| (ledger, ended)));
     match opened {
@@ -245,34 +259,33 @@ fn open_ledger(home: &AgentHome, diagnostics: &mut Vec<ResourceDiagnostic>) -> O
             Some(ledger)
         }
         Err(error) => {
-            diagnostics
-                .push(warn(format!("programs cannot be recorded, so a killed daemon may leave some running: {error}"), Some(&folder)));
+            let message = format!("programs cannot be recorded, so a killed daemon may leave some running: {error}");
+            diagnostics.add(Topic::Process, diagnostic(DiagnosticKind::Warning, message, Some(&folder)));
             None
         }
-    }
-}
-
-fn warn(message: String, path: Option<&std::path::Path>) -> ResourceDiagnostic {
-    ResourceDiagnostic {
-        kind: DiagnosticKind::Warning,
-        message,
-        path: path.map(|path| path.to_string_lossy().into_owned()),
-        collision: None,
     }
 }
 
 impl Runtime {
     /// The settings of the moment: the shared tier with the agent's own laid on top. Blocking.
     pub(super) fn settings(&self) -> Settings {
-        let shared = settings::read_shared(&self.shared.settings()).unwrap_or_else(|error| {
-            self.add_diagnostic(DiagnosticKind::Error, error.to_string(), Some(self.shared.settings().to_string_lossy().into_owned()));
-            serde_json::Map::new()
-        });
-        let document = self.services.agent.refresh();
-        let (settings, problems) = Settings::resolve(&shared, document.settings());
-        for problem in problems {
-            self.add_diagnostic(DiagnosticKind::Warning, problem, None);
+        let (settings, problems) = read_settings(&self.shared, &self.services.agent.refresh());
+        for problem in self.diagnostics.replace(Topic::Settings, problems) {
+            self.tell(&problem);
         }
         settings
     }
+}
+
+/// Both tiers, and what is wrong with them; a broken shared tier counts as empty. Blocking.
+fn read_settings(shared: &SharedFolder, agent: &AgentDocument) -> (Settings, Vec<ResourceDiagnostic>) {
+    let path = shared.settings();
+    let mut problems = Vec::new();
+    let tier = settings::read_shared(&path).unwrap_or_else(|error| {
+        problems.push(diagnostic(DiagnosticKind::Error, error.to_string(), Some(&path)));
+        serde_json::Map::new()
+    });
+    let (settings, faults) = Settings::resolve(&tier, agent.settings());
+    problems.extend(faults.into_iter().map(|fault| diagnostic(DiagnosticKind::Warning, fault, None)));
+    (settings, problems)
 }

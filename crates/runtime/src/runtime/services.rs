@@ -14,10 +14,12 @@ use wolli_protocol::ids::SessionId;
 
 use super::control::Control;
 use super::credentials::Stored;
+use super::current::Current;
 use super::hubs::Hubs;
 use super::logins::Logins;
 use crate::agent::Agent;
 use crate::dialogs::Dialogs;
+use crate::resources::Resources;
 use crate::tasks::Tasks;
 use crate::tools::{AgentFiles, BackgroundCommands, ControlState, ToolContext, ToolUpdates};
 use wolli_exec::Ledger;
@@ -27,7 +29,10 @@ use wolli_exec::Ledger;
 pub(crate) struct Services {
     pub(crate) tasks: Tasks,
     pub(crate) client: ModelClient,
-    pub(crate) registry: Arc<Registry>,
+    /// Replaced by a reload.
+    pub(crate) registry: Current<Registry>,
+    /// Skills and templates; replaced by a reload.
+    pub(crate) resources: Current<Resources>,
     pub(crate) agent: Arc<Agent>,
     /// The shared `settings.json`.
     pub(super) shared_settings: PathBuf,

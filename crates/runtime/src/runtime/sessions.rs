@@ -16,12 +16,14 @@ use wolli_protocol::sse;
 use wolli_protocol::state::{AgentState, SessionSummary};
 
 use super::control::ControlReader;
+use super::diagnostics::{Topic, diagnostic};
 use super::models::start_of_session;
 use super::open::Runtime;
 use crate::clock::now_iso;
 use crate::hub::{Attach, Attached, Cursor, Hub, Include};
 use crate::limits::HELLO_ENTRIES_BYTES;
 use crate::prompt::{MemoryFiles, SystemPrompt, project_contexts};
+use crate::resources::InvocationError;
 use crate::service::ServiceError;
 use crate::session::{
     CommandError, EntriesPage, OpenFileError, PageError, Restored, RestoredModel, SessionFile, SessionHandle, SessionParts, Sidecar,
@@ -58,6 +60,8 @@ pub enum SessionError {
     Command(#[from] CommandError),
     #[error(transparent)]
     Service(#[from] ServiceError),
+    #[error(transparent)]
+    Invocation(#[from] InvocationError),
     #[error("the daemon is shutting down")]
     ShuttingDown,
 }
@@ -235,9 +239,9 @@ impl Runtime {
 
     /// The model and level of a session that becomes resident now. Blocking.
     fn start(&self, recorded: Option<&RestoredModel>, level: Option<ThinkingLevel>) -> TurnSettings {
-        let start = start_of_session(&self.services.registry, &self.settings(), recorded, level);
+        let start = start_of_session(&self.services.registry.get(), &self.settings(), recorded, level);
         if let Some(notice) = start.notice {
-            self.add_diagnostic(DiagnosticKind::Warning, notice, None);
+            self.note(Topic::Model, diagnostic(DiagnosticKind::Warning, notice, None));
         }
         start.settings
     }
@@ -248,6 +252,7 @@ impl Runtime {
         let home = self.services.agent.home();
         let tools = self.equipment.tools(stage);
         let memory = MemoryFiles::read(home.path());
+        let skills = self.services.resources.get().prompt_part();
         let appendix =
             wolli_home::reading::read(&home.append_system()).ok().flatten().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let prompt = SystemPrompt {
@@ -257,6 +262,7 @@ impl Runtime {
             home: home.path(),
             memory: &memory,
             tools: &tools,
+            skills: skills.as_deref(),
             confinement: CONFINEMENT,
             appendix: appendix.as_deref(),
         };
@@ -462,7 +468,7 @@ impl Runtime {
     /// # Errors
     /// The model is unknown or has no credentials, or the disk refused.
     pub async fn set_model(&self, id: &SessionId, provider: &str, model_id: &str) -> Result<Model, SessionError> {
-        let model = self.services.registry.select(provider, model_id)?.clone();
+        let model = self.services.registry.get().select(provider, model_id)?.clone();
         self.with_session(id, |session| {
             let model = model.clone();
             async move { session.set_model(model).await }
@@ -507,7 +513,7 @@ impl Runtime {
     /// The models that can be used now.
     #[must_use]
     pub fn available_models(&self) -> Vec<Model> {
-        self.services.registry.available().into_iter().cloned().collect()
+        self.services.registry.get().available().into_iter().cloned().collect()
     }
 
     /// The tools that a session which opens now gets.

@@ -24,6 +24,7 @@ impl Actor {
     pub(super) fn handle(&mut self, command: Command) {
         match command {
             Command::Prompt { prompt, reply } => self.prompt(prompt, reply),
+            Command::Repeat { key, reply } => self.repeat(&key, reply),
             Command::Steer { text, images, reply } => {
                 if matches!(self.phase, Phase::Idle) {
                     let _ = reply.send(Err(CommandError::SteerWhileIdle));

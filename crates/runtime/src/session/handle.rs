@@ -68,6 +68,11 @@ pub(crate) enum Command {
         prompt: NewPrompt,
         reply: Reply<()>,
     },
+    /// Whether a prompt with this key was accepted.
+    Repeat {
+        key: String,
+        reply: Reply<bool>,
+    },
     Steer {
         text: String,
         images: Vec<ImageContent>,
@@ -200,6 +205,14 @@ impl SessionHandle {
     /// A run is active and the prompt does not say what to do then; the disk refused; see [`CommandError`].
     pub async fn prompt(&self, prompt: NewPrompt) -> Result<(), CommandError> {
         self.call(|reply| Command::Prompt { prompt, reply }).await
+    }
+
+    /// Whether a prompt with this key was accepted before; waits for one that is about to be. Cancel-safe.
+    ///
+    /// # Errors
+    /// The one that was about to be accepted was refused, or the session is closed or overloaded.
+    pub async fn is_repeat(&self, key: String) -> Result<bool, CommandError> {
+        self.call(|reply| Command::Repeat { key, reply }).await
     }
 
     /// Queues a message for delivery after the current turn. Cancel-safe like [`SessionHandle::prompt`].

@@ -14,6 +14,7 @@ mod listing;
 mod queues;
 mod read;
 mod remove;
+mod repeat;
 mod sidecar;
 mod silent;
 mod window;

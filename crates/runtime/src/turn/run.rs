@@ -320,7 +320,7 @@ impl Run {
         if settings.model.is_placeholder() {
             return Err(Failure(wolli_models::registry::NO_MODEL.into()));
         }
-        let registry = &services.registry;
+        let registry = services.registry.get();
         let session_id = self.context.session_id.as_str();
         let model = registry.at_endpoint(&settings.model).map_err(|error| Failure(error.to_string()))?;
         let auth = registry.resolve_auth(&model, Some(session_id)).await.map_err(|error| Failure(error.to_string()))?;

@@ -1,0 +1,40 @@
+//! What wolli 0.0.2 would load as code, and we do not: in-process extensions and integrations, and plugins. Each is told, none is opened.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::filters;
+use super::ignored::is_hidden;
+
+/// Entries of one folder that are told.
+const TOLD_MAX: usize = 50;
+
+/// Texts with the path that they are about. Blocking.
+pub(super) fn problems(home: &Path, user_home: Option<&Path>, settings: &Map<String, Value>) -> Vec<(String, PathBuf)> {
+    let mut problems = Vec::new();
+    for (key, word) in [("extensions", "extension"), ("integrations", "integration")] {
+        let listed = settings.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+        let listed = listed.filter(|entry| !entry.starts_with(['!', '+', '-']) && !entry.contains(['*', '?']));
+        let listed = listed.map(|entry| filters::resolve(entry, home, user_home));
+        let mut found: Vec<PathBuf> = listed.take(TOLD_MAX).collect();
+        found.extend(code_in(&home.join(key)));
+        let text = format!("{word} is not loaded: code within the process is not supported");
+        problems.extend(found.into_iter().map(|path| (text.clone(), path)));
+    }
+    problems
+}
+
+/// The files and folders that would be loaded, in the order of their names.
+fn code_in(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let named = entries.flatten().take(10 * TOLD_MAX).filter(|entry| !is_hidden(&entry.file_name().to_string_lossy()));
+    let code = named.map(|entry| entry.path()).filter(|path| {
+        let is_script = path.extension().is_some_and(|extension| ["ts", "js", "mjs", "cjs"].iter().any(|known| extension == *known));
+        let is_package = || ["index.ts", "index.js", "package.json"].iter().any(|name| path.join(name).is_file());
+        is_script || is_package()
+    });
+    let mut found: Vec<PathBuf> = code.take(TOLD_MAX).collect();
+    found.sort();
+    found
+}
