@@ -13,6 +13,7 @@ mod cut_and_resume;
 mod damaged_home;
 mod deleting;
 mod full_disk;
+mod histories;
 mod kill;
 mod readers;
 mod real_turn;

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use wolli_protocol::model::Model;
 
 use crate::port::ModelPort;
+use crate::refused::RefusedParts;
 use crate::request::{ClientConfig, ModelRequest};
 use crate::stream::ModelStream;
 use crate::transport::Transport;
@@ -22,6 +23,7 @@ pub struct ModelClient {
 pub(crate) struct Shared {
     pub(crate) config: ClientConfig,
     pub(crate) transport: Transport,
+    pub(crate) refused: RefusedParts,
     pub(crate) provided: Option<Provided>,
 }
 
@@ -53,7 +55,7 @@ impl ModelClient {
 
     fn build(config: ClientConfig, provided: Option<Provided>) -> Self {
         let transport = Transport::new(config.connect_timeout);
-        Self { shared: Arc::new(Shared { config, transport, provided }) }
+        Self { shared: Arc::new(Shared { config, transport, refused: RefusedParts::default(), provided }) }
     }
 
     /// Starts a request. Nothing is sent before the stream is polled, which must happen inside a tokio runtime.

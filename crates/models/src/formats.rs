@@ -21,6 +21,7 @@ pub(crate) use errors::{error_in_body, status_text};
 pub(crate) use growing::Growing;
 
 use crate::prepare::ToolNames;
+use crate::refused::Fingerprint;
 use crate::repair::Repairs;
 use crate::request::{CacheRetention, ModelRequest};
 
@@ -63,6 +64,8 @@ pub(crate) struct Written {
     pub(crate) names: ToolNames,
     pub(crate) betas: Vec<&'static str>,
     pub(crate) has_images: bool,
+    /// What the repairs of this request left out, to be remembered if the provider takes the rest.
+    pub(crate) left_out: Vec<Fingerprint>,
 }
 
 impl Kind {

@@ -13,6 +13,7 @@ pub mod port;
 mod prepare;
 #[cfg(test)]
 mod properties;
+mod refused;
 pub mod registry;
 mod repair;
 pub mod request;

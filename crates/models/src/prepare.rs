@@ -7,6 +7,8 @@
 //!
 //! Not here: the shape of a wire kind.
 
+mod image_limits;
+mod image_size;
 mod images;
 mod pairing;
 mod roles;
@@ -18,6 +20,9 @@ use std::sync::Arc;
 use wolli_protocol::message::{AssistantBlock, AssistantMessage, JsonObject, Message, UserBlock, UserContent};
 use wolli_protocol::model::Model;
 
+use crate::refused::{Fingerprint, Known};
+
+pub(crate) use image_limits::ImageLimits;
 pub(crate) use images::{ImageRule, REFUSED_NOTE};
 pub(crate) use tools::{ToolNames, WireTool, wire_tools};
 
@@ -85,8 +90,10 @@ pub(crate) struct Rules<'a> {
     pub(crate) images: ImageRule,
     /// Leave all thinking out, also as text: the provider refused it.
     pub(crate) drop_thinking: bool,
-    /// The call id as the target can take it.
-    pub(crate) call_id: fn(&Model, &str) -> String,
+    /// What the provider refused before.
+    pub(crate) known: &'a Known,
+    /// A call id of the model itself as the target takes it; those of other models are made plain besides.
+    pub(crate) call_id: fn(&str) -> String,
     /// Longest call id.
     pub(crate) call_id_limit: usize,
 }
@@ -116,6 +123,10 @@ pub(crate) fn turns<'a>(history: &'a [Arc<Message>], rules: &Rules<'_>) -> Vec<T
             }
         }
     }
+    if let ImageRule::Send(limits) = &rules.images {
+        images::leave_out(&mut turns, |data| rules.known.has(|| Fingerprint::image(&rules.model.provider, data)));
+        image_limits::fit(&mut turns, limits);
+    }
     close(turns)
 }
 
@@ -127,14 +138,17 @@ fn push_answer<'a>(
     ids: &mut pairing::CallIds,
     result_of: impl Fn(usize) -> Option<&'a Message>,
 ) {
-    let own = answer.provider == rules.model.provider && answer.api == rules.model.api && answer.model == rules.model.id;
+    let own = is_own(answer, rules.model);
+    // Thinking is one whole: a part of it is refused as well.
+    let drop_thinking = rules.drop_thinking
+        || (own && signatures(answer).any(|signature| rules.known.has(|| Fingerprint::thinking(&rules.model.provider, signature))));
     let mut said = Vec::with_capacity(answer.content.len());
     let mut results = Vec::new();
     for (block_index, block) in answer.content.iter().enumerate() {
         match block {
             AssistantBlock::Text(text) if text.text.trim().is_empty() => {}
             AssistantBlock::Text(text) => said.push(Said::Text(&text.text)),
-            AssistantBlock::Thinking(_) if rules.drop_thinking => {}
+            AssistantBlock::Thinking(_) if drop_thinking => {}
             AssistantBlock::Thinking(thinking) => {
                 let signature = thinking.thinking_signature.as_deref().filter(|signature| !signature.is_empty());
                 let blank = thinking.thinking.trim().is_empty();
@@ -147,7 +161,8 @@ fn push_answer<'a>(
                 }
             }
             AssistantBlock::ToolCall(call) => {
-                let id = ids.assign((rules.call_id)(rules.model, &call.id));
+                let id = (rules.call_id)(&call.id);
+                let id = ids.assign(if own { id } else { plain_id(&id, rules.call_id_limit) });
                 let name = tools::wire_name(&call.name);
                 results.push(answer_to_call(&id, &name, result_of(block_index), rules));
                 let thought_signature = call.thought_signature.as_deref().filter(|_| own);
@@ -162,6 +177,38 @@ fn push_answer<'a>(
         turns.push(Turn::Assistant(said));
         turns.append(&mut results);
     }
+}
+
+/// Letters, digits, `_` and `-`, at most so many: an id that every provider takes.
+pub(crate) fn plain_id(id: &str, longest: usize) -> String {
+    id.chars().take(longest).map(|it| if it.is_ascii_alphanumeric() || matches!(it, '_' | '-') { it } else { '_' }).collect()
+}
+
+fn is_own(answer: &AssistantMessage, model: &Model) -> bool {
+    answer.provider == model.provider && answer.api == model.api && answer.model == model.id
+}
+
+fn signatures(answer: &AssistantMessage) -> impl Iterator<Item = &str> {
+    answer.content.iter().filter_map(|block| match block {
+        AssistantBlock::Thinking(thinking) => thinking.thinking_signature.as_deref().filter(|signature| !signature.is_empty()),
+        AssistantBlock::Text(_) | AssistantBlock::ToolCall(_) => None,
+    })
+}
+
+/// Fingerprints of all thinking, and of all images, that the repairs leave out of a request.
+pub(crate) fn left_out(history: &[Arc<Message>], model: &Model, thinking: bool, images: bool) -> Vec<Fingerprint> {
+    let mut parts = Vec::new();
+    for message in history {
+        if let (true, Message::Assistant(answer)) = (thinking, message.as_ref())
+            && is_own(answer, model)
+        {
+            parts.extend(signatures(answer).map(|signature| Fingerprint::thinking(&model.provider, signature)));
+        }
+        if images {
+            parts.extend(images::data(message).map(|data| Fingerprint::image(&model.provider, data)));
+        }
+    }
+    parts
 }
 
 fn answer_to_call<'a>(id: &str, name: &str, result: Option<&'a Message>, rules: &Rules<'_>) -> Turn<'a> {

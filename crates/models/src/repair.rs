@@ -6,6 +6,9 @@
 
 use serde_json::Value;
 
+use crate::refused::{Fingerprint, Known};
+use crate::request::ToolSpec;
+
 /// How many refused parts one request may lose, so that a server that refuses everything is not asked for ever.
 pub(crate) const MAX_REPAIRS: u32 = 3;
 
@@ -48,9 +51,16 @@ pub(crate) struct Repairs {
     relax_all: bool,
     relax: Vec<ToolPlace>,
     pub(crate) max_tokens: Option<u64>,
+    /// What was refused in earlier requests.
+    pub(crate) known: Known,
 }
 
 impl Repairs {
+    /// None so far, but for what is known from earlier requests.
+    pub(crate) fn knowing(known: Known) -> Self {
+        Self { known, ..Self::default() }
+    }
+
     /// Takes one more change; false if it was made before and did not help. A second part of the same sort means all of
     /// them: a history with several bad images must not cost a request for each.
     pub(crate) fn add(&mut self, repair: Repair) -> bool {
@@ -66,8 +76,17 @@ impl Repairs {
         *self != before
     }
 
-    /// The schema of this tool is to be empty.
-    pub(crate) fn relaxes(&self, index: usize, name: &str) -> bool {
+    /// The schema of this tool is to be empty. If that is new, its fingerprint goes to `left_out`.
+    pub(crate) fn relaxes(&self, index: usize, name: &str, provider: &str, tool: &ToolSpec, left_out: &mut Vec<Fingerprint>) -> bool {
+        let fingerprint = || Fingerprint::schema(provider, &tool.name, &tool.parameters);
+        if self.refuses(index, name) {
+            left_out.push(fingerprint());
+            return true;
+        }
+        self.known.has(fingerprint)
+    }
+
+    fn refuses(&self, index: usize, name: &str) -> bool {
         self.relax_all
             || self.relax.iter().any(|place| match place {
                 ToolPlace::Index(refused) => *refused == index,
@@ -248,9 +267,9 @@ mod tests {
         assert!(repairs.add(Repair::DropThinking));
         assert!(!repairs.add(Repair::DropThinking));
         assert!(repairs.add(Repair::RelaxSchema(Some(ToolPlace::Name("a".into())))));
-        assert!(repairs.relaxes(4, "a") && !repairs.relaxes(4, "b"));
+        assert!(repairs.refuses(4, "a") && !repairs.refuses(4, "b"));
         assert!(repairs.add(Repair::RelaxSchema(None)));
-        assert!(repairs.relaxes(4, "b"));
+        assert!(repairs.refuses(4, "b"));
         assert!(repairs.add(Repair::CapAnswer(2000)) && !repairs.add(Repair::CapAnswer(3000)));
     }
 }

@@ -96,6 +96,7 @@ struct Refused {
 impl ModelStream {
     pub(crate) fn new(shared: Arc<Shared>, request: ModelRequest, cancel: CancellationToken) -> Self {
         Self {
+            repairs: Repairs::knowing(shared.refused.known()),
             shared,
             request,
             cancelled: Box::pin(cancel.clone().cancelled_owned()),
@@ -105,7 +106,6 @@ impl ModelStream {
             ready: VecDeque::new(),
             scratch: VecDeque::new(),
             attempt: Attempt::default(),
-            repairs: Repairs::default(),
             timestamp: now_millis(),
             started: false,
             streamed: false,
@@ -188,6 +188,7 @@ impl ModelStream {
             // The part that the provider named is not in the request: sending it again would change nothing.
             return self.end(prepared.folder.fail(StopReason::Error, text));
         }
+        self.attempt.left_out = prepared.left_out;
         tracing::debug!(
             provider = %self.request.model.provider, model = %self.request.model.id,
             attempt = self.attempt.retries, bytes = prepared.body.len(), "asking a model"
@@ -218,6 +219,10 @@ impl ModelStream {
                 self.fail(*folder, Failure { text, may_pass }, None);
             }
             Outcome::Ready(Ok(response)) if response.status().is_success() => {
+                if !self.attempt.left_out.is_empty() {
+                    // It was that part: it is not sent again.
+                    self.shared.refused.remember(std::mem::take(&mut self.attempt.left_out));
+                }
                 let begun = AssistantMessage::begin(&self.request.model, self.timestamp);
                 self.start(begun);
                 self.set_timer(self.shared.config.idle_timeout);

@@ -1,21 +1,23 @@
 //! Images as a provider takes them, or a note where it would not.
 //!
 //! The kind of an image is read from its first bytes, not believed: a wrong one is refused by providers, and the image
-//! would be sent again with every later request. Decoding and scaling is not done here.
+//! would be sent again with every later request. Decoding and scaling is not done here, nor is what images may be together.
 
 use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use wolli_protocol::message::{ImageContent, UserBlock};
+use wolli_protocol::message::{CustomMessage, ImageContent, Message, ToolResultMessage, UserBlock, UserContent, UserMessage};
 
-use super::{Part, text_part};
+use super::image_limits::ImageLimits;
+use super::image_size::longer_side;
+use super::{Part, Turn, text_part};
 
 /// What to do with images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ImageRule {
-    /// Send them, if they have at most this many base64 characters.
-    Send { max_length: usize },
+    /// Send them, within the limits of the provider.
+    Send(ImageLimits),
     /// The model reads text only.
     TextOnly,
     /// The provider refused an image of this request.
@@ -64,26 +66,60 @@ pub(super) fn parts(blocks: &[UserBlock], rule: ImageRule, place: Place) -> Vec<
 
 /// The image as a part, or the note that stands for it.
 fn check(image: &ImageContent, rule: ImageRule, place: Place) -> Result<Part<'_>, Cow<'static, str>> {
-    let max_length = match (rule, place) {
+    let limits = match (rule, place) {
         (ImageRule::TextOnly, Place::User) => return Err("(image omitted: model does not support images)".into()),
         (ImageRule::TextOnly, Place::ToolResult) => return Err("(tool image omitted: model does not support images)".into()),
         (ImageRule::Refused, _) => return Err(REFUSED_NOTE.into()),
-        (ImageRule::Send { max_length }, _) => max_length,
+        (ImageRule::Send(limits), _) => limits,
     };
     let data = strip_data_url(image.data.trim());
     if data.is_empty() {
         return Err("(image omitted: it has no data)".into());
     }
-    if data.len() > max_length {
-        return Err(format!("(image omitted: it is larger than {} MB)", max_length / 4 * 3 / (1024 * 1024)).into());
+    if data.len() > limits.max_length {
+        return Err(format!("(image omitted: as base64 it is larger than {} MB)", limits.max_length / (1024 * 1024)).into());
     }
     if !is_base64(data) {
         return Err("(image omitted: its data is not base64)".into());
     }
-    match kind(data) {
-        Some(mime_type) => Ok(Part::Image { mime_type, data }),
-        None => Err("(image omitted: it is not a PNG, JPEG, GIF or WebP image)".into()),
+    let Some(mime_type) = kind(data) else {
+        return Err("(image omitted: it is not a PNG, JPEG, GIF or WebP image)".into());
+    };
+    match longer_side(data) {
+        Some(0) => Err("(image omitted: it is damaged)".into()),
+        Some(side) if side > limits.max_side => {
+            Err(format!("(image omitted: a side has {side} pixels, and the provider takes {})", limits.max_side).into())
+        }
+        // What its beginning does not tell, the provider may find out.
+        Some(_) | None => Ok(Part::Image { mime_type, data }),
     }
+}
+
+/// Puts the note of a refusal in the place of images.
+pub(super) fn leave_out(turns: &mut [Turn<'_>], is_refused: impl Fn(&str) -> bool) {
+    for turn in turns {
+        if let Turn::User(parts) | Turn::Result { parts, .. } = turn {
+            for part in parts {
+                if matches!(part, Part::Image { data, .. } if is_refused(data)) {
+                    *part = Part::Text(REFUSED_NOTE.into());
+                }
+            }
+        }
+    }
+}
+
+/// Base64 of all images of a message.
+pub(super) fn data(message: &Message) -> impl Iterator<Item = &str> {
+    let blocks = match message {
+        Message::User(UserMessage { content: UserContent::Blocks(blocks), .. })
+        | Message::Custom(CustomMessage { content: UserContent::Blocks(blocks), .. })
+        | Message::ToolResult(ToolResultMessage { content: blocks, .. }) => blocks.as_slice(),
+        _ => &[],
+    };
+    blocks.iter().filter_map(|block| match block {
+        UserBlock::Image(image) => Some(strip_data_url(image.data.trim())),
+        UserBlock::Text(_) => None,
+    })
 }
 
 /// Tolerates a data URL where bare base64 belongs.

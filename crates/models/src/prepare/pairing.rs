@@ -3,7 +3,7 @@
 //! A call takes the first result of its id that follows it before another call of the same id (servers that count from
 //! `call_0` in every answer repeat ids). Results that no call takes are orphans and are not sent.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use wolli_protocol::message::{AssistantBlock, Message};
 
@@ -12,19 +12,22 @@ pub(super) type CallPosition = (usize, usize);
 
 /// For each answered call the position of its result.
 pub(super) fn answers(messages: &[&Message]) -> HashMap<CallPosition, usize> {
-    let mut open: HashMap<&str, CallPosition> = HashMap::new();
+    let mut open: HashMap<&str, VecDeque<CallPosition>> = HashMap::new();
     let mut answers = HashMap::new();
     for (position, message) in messages.iter().enumerate() {
         match message {
             Message::Assistant(answer) => {
                 for (block_index, block) in answer.content.iter().enumerate() {
                     if let AssistantBlock::ToolCall(call) = block {
-                        open.insert(&call.id, (position, block_index));
+                        let waiting = open.entry(&call.id).or_default();
+                        // Calls of earlier answers got no result. Those of the same answer get theirs in order.
+                        waiting.retain(|(asked, _)| *asked == position);
+                        waiting.push_back((position, block_index));
                     }
                 }
             }
             Message::ToolResult(result) => {
-                if let Some(call) = open.remove(result.tool_call_id.as_str()) {
+                if let Some(call) = open.get_mut(result.tool_call_id.as_str()).and_then(VecDeque::pop_front) {
                     answers.insert(call, position);
                 }
             }

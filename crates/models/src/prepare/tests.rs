@@ -2,14 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::{ImageRule, Part, Rules, Said, Turn, turns, wire_tools};
+use super::{ImageLimits, ImageRule, Part, Rules, Said, Turn, turns, wire_tools};
+use crate::refused::Known;
 use crate::request::ToolSpec;
 use crate::testing::{ANTHROPIC, PNG, history, model};
 
 /// Turns in a short form.
 fn prepared_with(messages: Value, images: ImageRule) -> Value {
     let model = model(ANTHROPIC);
-    let rules = Rules { model: &model, images, drop_thinking: false, call_id: |_, id| id.replace('|', "_"), call_id_limit: 8 };
+    let known = Known::default();
+    let rules = Rules { model: &model, images, drop_thinking: false, known: &known, call_id: |id| id.replace('|', "_"), call_id_limit: 8 };
     let history = history(messages);
     let before = history.clone();
     let turns = turns(&history, &rules);
@@ -46,7 +48,7 @@ fn prepared_with(messages: Value, images: ImageRule) -> Value {
 }
 
 fn prepared(messages: Value) -> Value {
-    prepared_with(messages, ImageRule::Send { max_length: 1000 })
+    prepared_with(messages, ImageRule::Send(ImageLimits { max_length: 1000, ..ImageLimits::NONE }))
 }
 
 fn user(text: &str) -> Value {
@@ -113,6 +115,11 @@ fn calls_and_results_are_paired() {
             "the same long id twice",
             json!([user("x"), calls(&["abcdefgh"]), result("abcdefgh", "1"), calls(&["abcdefgh"]), result("abcdefgh", "2")]),
             json!([u, called(&["abcdefgh"]), good("abcdefgh", "1"), called(&["abcdef_2"]), good("abcdef_2", "2")]),
+        ),
+        (
+            "the same id twice in an answer",
+            json!([user("x"), calls(&["c", "c"]), result("c", "1"), result("c", "2"), result("c", "3")]),
+            json!([u, called(&["c", "c_2"]), good("c", "1"), good("c_2", "2")]),
         ),
         (
             "ids that become equal",
@@ -203,7 +210,7 @@ fn images_are_sent_by_their_real_kind_or_become_notes() {
     let image = |data: &str, mime: &str| json!({"type": "image", "data": data, "mimeType": mime});
     let text = |text: &str| json!({"type": "text", "text": text});
     let of = |blocks: Value, rule| prepared_with(json!([{"role": "user", "content": blocks}]), rule)[0]["user"].clone();
-    let send = ImageRule::Send { max_length: 1000 };
+    let send = ImageRule::Send(ImageLimits { max_length: 1000, ..ImageLimits::NONE });
     let not_an_image = "PGh0bWw+PGJvZHk+bm90IGZvdW5kPC9ib2R5Pg==";
     assert_eq!(
         of(json!([image(PNG, "image/gif"), image(&format!("data:image/png;base64,{PNG}"), "x")]), send),
@@ -224,7 +231,15 @@ fn images_are_sent_by_their_real_kind_or_become_notes() {
     ] {
         assert_eq!(of(json!([image(data, "image/png")]), send), json!([note]), "{data}");
     }
-    assert_eq!(of(json!([image(&PNG.repeat(11), "image/png")]), send), json!(["(image omitted: it is larger than 0 MB)"]));
+    assert_eq!(of(json!([image(&PNG.repeat(11), "image/png")]), send), json!(["(image omitted: as base64 it is larger than 0 MB)"]));
+    let narrow = ImageRule::Send(ImageLimits { max_side: 2000, ..ImageLimits::NONE });
+    for (data, shown) in [
+        ("iVBORw0KGgoAAAANSUhEUgAAB9AAAAAKCAAAAAAAAAAA", json!({"image": "image/png"})),
+        ("iVBORw0KGgoAAAANSUhEUgAAB9EAAAAKCAAAAAAAAAAA", json!("(image omitted: a side has 2001 pixels, and the provider takes 2000)")),
+        ("R0lGODlhAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", json!("(image omitted: it is damaged)")),
+    ] {
+        assert_eq!(of(json!([image(data, "image/png")]), narrow), json!([shown]), "{data}");
+    }
     let omitted = "(image omitted: model does not support images)";
     let run = json!([image(PNG, "image/png"), image(PNG, "image/png"), text("t"), image(PNG, "image/png")]);
     assert_eq!(of(run.clone(), ImageRule::TextOnly), json!([omitted, "t", omitted]));
@@ -247,7 +262,7 @@ fn tools_have_valid_unique_names_and_object_schemas() {
         spec("odd", json!({"properties": {"a": {"type": "string"}}, "required": "a"})),
         spec("relaxed", json!({"type": "object", "properties": {"a": {}}})),
     ];
-    let (wire, names) = wire_tools(&tools, |index, name| {
+    let (wire, names) = wire_tools(&tools, |index, name, _| {
         assert_eq!(index == 4, name == "relaxed");
         name == "relaxed"
     });

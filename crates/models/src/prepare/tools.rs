@@ -33,7 +33,10 @@ impl ToolNames {
 }
 
 /// The tools for the wire and the way back to their names. The second tool of a name is left out.
-pub(crate) fn wire_tools<'a>(tools: &'a [ToolSpec], relaxed: impl Fn(usize, &str) -> bool) -> (Vec<WireTool<'a>>, ToolNames) {
+pub(crate) fn wire_tools<'a>(
+    tools: &'a [ToolSpec],
+    mut relaxed: impl FnMut(usize, &str, &ToolSpec) -> bool,
+) -> (Vec<WireTool<'a>>, ToolNames) {
     let mut seen = HashSet::new();
     let mut names = ToolNames::default();
     let mut wire: Vec<WireTool<'a>> = Vec::with_capacity(tools.len());
@@ -46,7 +49,7 @@ pub(crate) fn wire_tools<'a>(tools: &'a [ToolSpec], relaxed: impl Fn(usize, &str
         if name != tool.name {
             names.0.insert(name.clone(), tool.name.clone());
         }
-        let schema = if relaxed(wire.len(), &name) { empty_schema() } else { object_schema(&tool.parameters) };
+        let schema = if relaxed(wire.len(), &name, tool) { empty_schema() } else { object_schema(&tool.parameters) };
         wire.push(WireTool { name, description: &tool.description, schema });
     }
     (wire, names)

@@ -10,6 +10,7 @@ use super::Sending;
 use crate::client::Shared;
 use crate::formats::{Folder, Kind, status_text};
 use crate::headers::headers;
+use crate::refused::Fingerprint;
 use crate::repair::{MAX_REPAIRS, Repair, Repairs, repair_for};
 use crate::request::ModelRequest;
 use crate::retry::{Verdict, verdict_on_status};
@@ -24,6 +25,8 @@ pub(super) struct Attempt {
     /// The refusal that the last repair answers.
     refused: Option<String>,
     last_body: Option<u64>,
+    /// What the repairs so far left out.
+    pub(super) left_out: Vec<Fingerprint>,
 }
 
 impl Attempt {
@@ -56,6 +59,7 @@ pub(super) struct Prepared {
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
     pub(super) folder: Folder,
+    pub(super) left_out: Vec<Fingerprint>,
 }
 
 /// A request that is heavier than this is written on a thread for blocking work: other sessions share this one.
@@ -79,7 +83,7 @@ pub(super) fn prepare(shared: &Shared, request: &ModelRequest, repairs: &Repairs
     let headers = headers(kind, request, key, &written).map_err(|error| error.to_string())?;
     let client = shared.transport.client(&url).map_err(|error| error.to_string())?;
     let folder = Folder::new(kind, model, written.names, timestamp);
-    Ok(Prepared { client, url, headers, body: written.body, folder })
+    Ok(Prepared { client, url, headers, body: written.body, folder, left_out: written.left_out })
 }
 
 /// Sends a request; it goes out when the future is polled.

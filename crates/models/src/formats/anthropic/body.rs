@@ -12,14 +12,15 @@ use wolli_protocol::model::{Model, ThinkingLevel};
 
 use super::super::{Written, level_word, mapped};
 use super::Compat;
-use crate::prepare::{self, ImageRule, Part, Rules, Said, Turn, WireTool, wire_tools};
+use crate::prepare::{self, ImageLimits, ImageRule, Part, Rules, Said, Turn, WireTool, plain_id, wire_tools};
+use crate::refused::Fingerprint;
 use crate::repair::{ImagePlace, Repairs};
 use crate::request::{CacheRetention, ModelRequest};
 
 /// Longest call id that is taken.
 const CALL_ID_LIMIT: usize = 64;
-/// An image may have 5 MiB; its base64 is a third longer.
-const MAX_IMAGE_LENGTH: usize = 5 * 1024 * 1024 / 3 * 4;
+/// The documented limits. The length is that of the base64 itself; a whole request may have 32 MiB, of which images get three quarters.
+const IMAGES: ImageLimits = ImageLimits { max_length: 5 << 20, max_side: 8000, max_total: 24 << 20, max_count: 100, many: (20, 2000) };
 /// Smallest thinking budget that is taken.
 const LEAST_BUDGET: u64 = 1024;
 /// Tokens that are left for the answer itself when the budget would take them all.
@@ -125,23 +126,25 @@ pub(crate) fn write(request: &ModelRequest, retention: CacheRetention, repairs: 
         images: if repairs.drop_all_images {
             ImageRule::Refused
         } else if model.accepts_images() {
-            ImageRule::Send { max_length: MAX_IMAGE_LENGTH }
+            ImageRule::Send(IMAGES)
         } else {
             ImageRule::TextOnly
         },
         drop_thinking: repairs.drop_thinking,
-        call_id: |_, id| call_id(id),
+        known: &repairs.known,
+        call_id: |id| plain_id(id, CALL_ID_LIMIT),
         call_id_limit: CALL_ID_LIMIT,
     };
     let turns = prepare::turns(&request.messages, &rules);
     let thinks_before_tools = tool_loop_has_thinking(&turns);
     let mut messages = messages(turns, compat);
+    let mut left_out = prepare::left_out(&request.messages, model, repairs.drop_thinking, repairs.drop_all_images);
     for place in &repairs.drop_images {
-        drop_image(&mut messages, *place);
+        left_out.extend(drop_image(&mut messages, *place).map(|data| Fingerprint::image(&model.provider, data)));
     }
     let has_images = messages.iter().any(|message| message.content.iter().any(has_image));
     mark_last_user(&mut messages, cache);
-    let (tools, names) = wire_tools(&request.tools, |index, name| repairs.relaxes(index, name));
+    let (tools, names) = wire_tools(&request.tools, |index, name, tool| repairs.relaxes(index, name, &model.provider, tool, &mut left_out));
     let mut betas = Vec::new();
     if !tools.is_empty() && !compat.eager_tool_input_streaming {
         betas.push("fine-grained-tool-streaming-2025-05-14");
@@ -165,12 +168,7 @@ pub(crate) fn write(request: &ModelRequest, retention: CacheRetention, repairs: 
         thinking: thinking.thinking,
         output_config: thinking.output_config,
     };
-    Ok(Written { body: serde_json::to_vec(&body)?, names, betas, has_images })
-}
-
-/// Letters, digits, `_` and `-`, at most 64.
-fn call_id(id: &str) -> String {
-    id.chars().take(CALL_ID_LIMIT).map(|it| if it.is_ascii_alphanumeric() || matches!(it, '_' | '-') { it } else { '_' }).collect()
+    Ok(Written { body: serde_json::to_vec(&body)?, names, betas, has_images, left_out })
 }
 
 fn cache_control(retention: CacheRetention, compat: Compat) -> Option<CacheControl> {
@@ -257,16 +255,17 @@ fn thinking(
     plan
 }
 
-/// False if the history ends in results whose calls stand in an answer that does not begin with thinking.
+/// False if the last answer called tools whose results follow it, and does not begin with thinking. What a person says behind the results
+/// changes nothing: it stands in the same message.
 fn tool_loop_has_thinking(turns: &[Turn<'_>]) -> bool {
-    if !matches!(turns.last(), Some(Turn::Result { .. })) {
+    let Some(last) = turns.iter().rposition(|turn| matches!(turn, Turn::Assistant(_))) else { return true };
+    if !turns[last..].iter().any(|turn| matches!(turn, Turn::Result { .. })) {
         return true;
     }
-    let last_answer = turns.iter().rev().find_map(|turn| match turn {
-        Turn::Assistant(said) => Some(said.first()),
-        Turn::User(_) | Turn::Result { .. } => None,
-    });
-    matches!(last_answer, Some(Some(Said::Thinking { signature: Some(_), .. } | Said::Redacted { .. })))
+    matches!(
+        &turns[last],
+        Turn::Assistant(said) if matches!(said.first(), Some(Said::Thinking { signature: Some(_), .. } | Said::Redacted { .. }))
+    )
 }
 
 fn messages(turns: Vec<Turn<'_>>, compat: Compat) -> Vec<WireMessage<'_>> {
@@ -340,21 +339,29 @@ fn answer(said: Vec<Said<'_>>, compat: Compat) -> Vec<Block<'_>> {
     blocks
 }
 
-/// Puts the note in the place of an image that the provider refused.
-fn drop_image(messages: &mut [WireMessage<'_>], place: ImagePlace) {
+/// Puts the note in the place of an image that the provider refused, or of all images of a tool result. Gives the first of them back.
+fn drop_image<'a>(messages: &mut [WireMessage<'a>], place: ImagePlace) -> Option<&'a str> {
+    let mut dropped = None;
     let note = || Block::Text { text: prepare::REFUSED_NOTE.into(), cache_control: None };
     let block = messages.get_mut(place.message).and_then(|message| message.content.get_mut(place.block));
     match (block, place.inner) {
-        (Some(block @ Block::Image { .. }), _) => *block = note(),
+        (Some(Block::Image { source, .. }), _) => {
+            dropped = Some(source.data);
+            messages[place.message].content[place.block] = note();
+        }
         (Some(Block::ToolResult { content: ResultContent::Blocks(blocks), .. }), inner) => {
             for (index, block) in blocks.iter_mut().enumerate() {
-                if matches!(block, Block::Image { .. }) && inner.is_none_or(|inner| inner == index) {
+                if let Block::Image { source, .. } = block
+                    && inner.is_none_or(|inner| inner == index)
+                {
+                    dropped = dropped.or(Some(source.data));
                     *block = note();
                 }
             }
         }
         _ => {}
     }
+    dropped
 }
 
 fn has_image(block: &Block<'_>) -> bool {

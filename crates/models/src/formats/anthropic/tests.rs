@@ -336,29 +336,36 @@ fn thinking_is_off_where_the_budget_does_not_fit_or_a_tool_loop_did_not_begin_wi
     asked.model.max_tokens = 2000;
     assert_eq!(body(&asked)["thinking"], json!({"type": "disabled"}));
 
-    let history = |first: Value| {
-        json!([
+    let history = |first: &Value, more: bool| {
+        let mut messages = json!([
             {"role": "user", "content": "x"},
             {"role": "assistant", "content": [first, {"type": "toolCall", "id": "t", "name": "read", "arguments": {}}]},
             {"role": "toolResult", "toolCallId": "t", "content": [{"type": "text", "text": "y"}]}
-        ])
+        ]);
+        if more {
+            // A person steers, or prompts after an abort: it goes into the message of the results.
+            messages.as_array_mut().unwrap().push(json!({"role": "user", "content": "z"}));
+        }
+        messages
     };
     for (first, on) in [
         (json!({"type": "thinking", "thinking": "", "thinkingSignature": "c2ln"}), true),
         (json!({"type": "thinking", "thinking": "Hm", "thinkingSignature": ""}), false),
         (json!({"type": "text", "text": "Hm"}), false),
     ] {
-        let mut asked = request(model(ANTHROPIC), history(first.clone()));
-        (asked.model.reasoning, asked.thinking) = (true, ThinkingLevel::Low);
-        assert_eq!(body(&asked)["thinking"]["type"], if on { "enabled" } else { "disabled" }, "{first}");
-        assert_eq!(
-            body_with(&asked, CacheRetention::None, &{
-                let mut repairs = Repairs::default();
-                assert!(repairs.add(Repair::DropThinking));
-                repairs
-            })["thinking"]["type"],
-            "disabled"
-        );
+        for more in [false, true] {
+            let mut asked = request(model(ANTHROPIC), history(&first, more));
+            (asked.model.reasoning, asked.thinking) = (true, ThinkingLevel::Low);
+            assert_eq!(body(&asked)["thinking"]["type"], if on { "enabled" } else { "disabled" }, "{first}");
+            assert_eq!(
+                body_with(&asked, CacheRetention::None, &{
+                    let mut repairs = Repairs::default();
+                    assert!(repairs.add(Repair::DropThinking));
+                    repairs
+                })["thinking"]["type"],
+                "disabled"
+            );
+        }
     }
 }
 

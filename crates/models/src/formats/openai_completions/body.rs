@@ -8,9 +8,12 @@ use super::super::Written;
 use super::compat::Compat;
 use super::messages::{CALL_ID_LIMIT, WireMessage, cache_control, call_id, mark_cache, messages};
 use super::options::{after_tools, before_tools};
-use crate::prepare::{self, ImageRule, Part, Rules, Said, Turn, WireTool, wire_tools};
+use crate::prepare::{self, ImageLimits, ImageRule, Part, Rules, Said, Turn, WireTool, wire_tools};
 use crate::repair::Repairs;
 use crate::request::{CacheRetention, ModelRequest};
+
+/// What OpenAI documents for a request; of its 50 MB, images get most. Servers that take less say so.
+const IMAGES: ImageLimits = ImageLimits { max_count: 500, max_total: 44 << 20, ..ImageLimits::NONE };
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -48,17 +51,19 @@ struct Function<'a> {
 pub(crate) fn write(request: &ModelRequest, retention: CacheRetention, repairs: &Repairs) -> Result<Written, serde_json::Error> {
     let model = &request.model;
     let compat = Compat::of(model);
+    // A place inside a request of another kind means nothing here, so one refused image is all of them.
+    let drop_images = repairs.drop_all_images || !repairs.drop_images.is_empty();
     let rules = Rules {
         model,
-        // A place inside a request of another kind means nothing here, so one refused image is all of them.
-        images: if repairs.drop_all_images || !repairs.drop_images.is_empty() {
+        images: if drop_images {
             ImageRule::Refused
         } else if model.accepts_images() {
-            ImageRule::Send { max_length: usize::MAX }
+            ImageRule::Send(IMAGES)
         } else {
             ImageRule::TextOnly
         },
         drop_thinking: repairs.drop_thinking,
+        known: &repairs.known,
         call_id,
         call_id_limit: CALL_ID_LIMIT,
     };
@@ -66,7 +71,8 @@ pub(crate) fn write(request: &ModelRequest, retention: CacheRetention, repairs: 
     let has_images = turns.iter().any(has_image);
     let has_calls = turns.iter().any(has_call);
     let mut messages = messages(&request.system, turns, model, &compat)?;
-    let (tools, names) = wire_tools(&request.tools, |index, name| repairs.relaxes(index, name));
+    let mut left_out = prepare::left_out(&request.messages, model, repairs.drop_thinking, drop_images);
+    let (tools, names) = wire_tools(&request.tools, |index, name, tool| repairs.relaxes(index, name, &model.provider, tool, &mut left_out));
     let marked = compat.anthropic_cache_control && retention != CacheRetention::None;
     if marked {
         mark_cache(&mut messages);
@@ -80,7 +86,7 @@ pub(crate) fn write(request: &ModelRequest, retention: CacheRetention, repairs: 
         tools: (has_tools || has_calls).then(|| offer(tools, &compat, marked)),
         after_tools: after_tools(request, &compat, has_tools),
     };
-    Ok(Written { body: serde_json::to_vec(&body)?, names, betas: Vec::new(), has_images })
+    Ok(Written { body: serde_json::to_vec(&body)?, names, betas: Vec::new(), has_images, left_out })
 }
 
 fn offer<'a>(tools: Vec<WireTool<'a>>, compat: &Compat, marked: bool) -> Vec<Tool<'a>> {

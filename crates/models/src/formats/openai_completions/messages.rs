@@ -5,10 +5,11 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::Value;
 use wolli_protocol::model::Model;
+use wolli_protocol::text::byte_prefix;
 
 use super::THINKING_FIELDS;
 use super::compat::Compat;
-use crate::prepare::{Part, Said, Turn};
+use crate::prepare::{Part, Said, Turn, plain_id};
 
 /// Opens the message that carries the images of tool results, which `tool` messages cannot.
 const IMAGES_OF_RESULTS: &str = "Attached image(s) from tool result:";
@@ -16,7 +17,8 @@ const IMAGES_OF_RESULTS: &str = "Attached image(s) from tool result:";
 const SEE_IMAGE: &str = "(see attached image)";
 /// Stands between tool results and the person's next message for servers that want an answer there.
 const BRIDGE: &str = "I have processed the tool results.";
-/// Longest call id, where there is a limit.
+/// Longest call id that OpenAI takes, and with it servers that hand requests on. A cut one is as good: nobody remembers ids between
+/// requests.
 pub(super) const CALL_ID_LIMIT: usize = 40;
 
 #[derive(Debug, Default, Serialize)]
@@ -78,13 +80,13 @@ struct WireFunction {
     arguments: String,
 }
 
-/// An id as the target takes it: what stands before `|` (ids of other kinds have two halves), cut to 40 for OpenAI.
-pub(super) fn call_id(model: &Model, id: &str) -> String {
-    if let Some((call, _)) = id.split_once('|') {
-        let valid = |it: char| if it.is_ascii_alphanumeric() || matches!(it, '_' | '-') { it } else { '_' };
-        return call.chars().take(CALL_ID_LIMIT).map(valid).collect();
+/// An id as the target takes it: what stands before `|` (ids of other kinds have two halves), cut to 40 characters. The letters of other
+/// ids stay: some servers read a meaning out of their own.
+pub(super) fn call_id(id: &str) -> String {
+    match id.split_once('|') {
+        Some((call, _)) => plain_id(call, CALL_ID_LIMIT),
+        None => byte_prefix(id, CALL_ID_LIMIT).to_owned(),
     }
-    if model.provider == "openai" { id.chars().take(CALL_ID_LIMIT).collect() } else { id.to_owned() }
 }
 
 /// The messages for the turns, the system prompt first.
