@@ -188,6 +188,16 @@ impl Agent {
         Ok(self.read_state().await?.sessions)
     }
 
+    /// The sessions that have all of these tags with these values, newest first.
+    ///
+    /// # Errors
+    /// See [`read_state`](Self::read_state).
+    pub async fn find_sessions(&self, tags: &[(&str, &str)]) -> Result<Vec<SessionSummary>, ClientError> {
+        let mut sessions = self.list_sessions().await?;
+        sessions.retain(|session| tags.iter().all(|(tag, value)| session.tags.get(*tag).is_some_and(|found| found == value)));
+        Ok(sessions)
+    }
+
     /// A handle of that session, with its stream attached, which makes the session live. All handles of a session share
     /// one stream; it ends with the last of them.
     ///

@@ -156,8 +156,7 @@ pub fn sweep_temporaries(folder: &Path) -> io::Result<usize> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
-        let Some(name) = name.to_str() else { continue };
-        if !(name.starts_with(TEMPORARY_PREFIX) && name.ends_with(TEMPORARY_SUFFIX)) {
+        if !is_temporary(&name) {
             continue;
         }
         let Ok(found) = fs::symlink_metadata(entry.path()) else {
@@ -169,6 +168,11 @@ pub fn sweep_temporaries(folder: &Path) -> io::Result<usize> {
         }
     }
     Ok(removed)
+}
+
+/// True for the name of a temporary file of [`write()`]. Whoever knows that no writer is at work may remove such files at any age.
+pub fn is_temporary(name: &std::ffi::OsStr) -> bool {
+    name.to_str().is_some_and(|name| name.starts_with(TEMPORARY_PREFIX) && name.ends_with(TEMPORARY_SUFFIX))
 }
 
 /// The folder that holds `path`; never empty.

@@ -64,6 +64,9 @@ pub struct SessionSummary {
     pub is_streaming: bool,
     /// Loaded in memory.
     pub live: bool,
+    /// What programs marked the session with; there in lists.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
 }
 
 /// One session at one moment; `get_state`.

@@ -91,8 +91,10 @@ impl Runtime {
             let (path, reason) = (stored.path.to_string_lossy().into_owned(), error.to_string());
             SessionError::Command(CommandError::Store(StoreError::Write { path, reason }))
         })?;
+        let name = Some(name).filter(|name| !name.is_empty());
+        self.listing.lock().unwrap_or_else(PoisonError::into_inner).renamed(&stored.path, name.clone());
         if let Some(hub) = self.services.hubs.get(&stored.id) {
-            hub.update(|state| state.session_name = Some(name).filter(|name| !name.is_empty()));
+            hub.update(|state| state.session_name = name);
         }
         Ok(())
     }

@@ -29,6 +29,11 @@ impl Hubs {
         self.with(|kept| kept.by_session.get(id).cloned())
     }
 
+    /// The logs of all sessions that this process has opened.
+    pub(super) fn all(&self) -> Vec<Arc<Hub>> {
+        self.with(|kept| kept.by_session.values().cloned().collect())
+    }
+
     /// The log that this process already has for a session, taken into use again.
     pub(super) fn reuse(&self, id: &SessionId) -> Option<Arc<Hub>> {
         self.with(|kept| {

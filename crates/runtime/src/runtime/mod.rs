@@ -10,6 +10,7 @@ mod hubs;
 mod logins;
 mod models;
 mod open;
+mod overview;
 mod resources;
 mod services;
 mod sessions;

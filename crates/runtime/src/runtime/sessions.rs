@@ -1,6 +1,6 @@
 //! Making sessions resident, creating them, and attaching readers.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -32,7 +32,7 @@ use crate::session::{
 use crate::tools::{Stage, ToolSet};
 
 /// How commands are confined in this version.
-const CONFINEMENT: &str = "none";
+pub(super) const CONFINEMENT: &str = "none";
 
 /// How often a command is handed to a session that just left memory before the caller is told.
 pub(super) const REOPEN_ATTEMPTS: usize = 5;
@@ -106,7 +106,7 @@ impl Runtime {
     }
 
     /// Every stored session, newest first.
-    pub(super) async fn stored_sessions(&self) -> Result<Vec<StoredSession>, SessionError> {
+    pub(super) async fn stored_sessions(&self) -> Result<Arc<[StoredSession]>, SessionError> {
         self.blocking(|runtime| runtime.listing.lock().unwrap_or_else(PoisonError::into_inner).refresh())
             .await?
             .map_err(SessionError::Listing)
@@ -144,9 +144,9 @@ impl Runtime {
     }
 
     /// Makes the sessions resident that an earlier process left in the middle of something, which lets them go on.
-    pub(super) async fn resume_unfinished(&self, stored: Vec<StoredSession>) {
-        for session in stored {
-            let path = session.path;
+    pub(super) async fn resume_unfinished(&self, stored: Arc<[StoredSession]>) {
+        for session in stored.iter() {
+            let path = session.path.clone();
             if !self.blocking(move |_| is_unfinished(&path)).await.unwrap_or(false) {
                 continue;
             }
@@ -283,6 +283,7 @@ impl Runtime {
                 created_at: None,
                 is_streaming: state.is_streaming,
                 live: true,
+                tags: BTreeMap::new(),
             },
         });
         handle
@@ -357,34 +358,6 @@ impl Runtime {
             }
             SessionError::Agent(error.to_string())
         })
-    }
-
-    /// The agent and all its sessions.
-    ///
-    /// # Errors
-    /// The sessions folder cannot be read.
-    pub async fn agent_state(&self) -> Result<AgentState, SessionError> {
-        let stored = self.stored_sessions().await?;
-        let config = self.blocking(|runtime| runtime.services.agent.refresh().public_object()).await?;
-        let sessions = stored.into_iter().map(|stored| self.summary(stored)).collect();
-        let cwd = self.services.agent.home().path().to_string_lossy().into_owned();
-        Ok(AgentState { config, cwd, sessions, confinement: Some(CONFINEMENT.into()) })
-    }
-
-    fn summary(&self, stored: StoredSession) -> SessionSummary {
-        let live = self.is_resident(&stored.id);
-        let (session_name, is_streaming) = self
-            .services
-            .hubs
-            .get(&stored.id)
-            .map_or((None, false), |hub| hub.with_state(|state| (state.session_name.clone(), live && state.is_streaming)));
-        SessionSummary { session_id: stored.id, session_name, created_at: Some(stored.created_at), is_streaming, live }
-    }
-
-    fn is_resident(&self, id: &SessionId) -> bool {
-        let slots = self.slots.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // A slot whose lock is taken is about to hold an open session.
-        slots.get(id).is_some_and(|slot| slot.try_lock().map_or(true, |handle| handle.as_ref().is_some_and(|handle| !handle.is_closed())))
     }
 
     /// A reader of the control stream, with the kinds of frames that it asked for, and the snapshot that it starts from. Frames after the

@@ -131,7 +131,7 @@ fn headers_that_are_none_are_refused_by_name() {
         std::fs::write(&path, content).unwrap();
         let error = SessionFile::open(&path).unwrap_err().to_string();
         assert_eq!(error, format!("Invalid JSONL session file {}: {reason}", path.display()));
-        assert_eq!(Listing::new(folder.path().to_owned()).refresh().unwrap(), []);
+        assert_eq!(Listing::new(folder.path().to_owned()).refresh().unwrap(), [].into());
     }
 }
 
@@ -182,7 +182,8 @@ fn a_pipe_among_the_sessions_stops_nobody() {
     let real = session(folder.path(), 1);
     let pipe = folder.path().join("pipe.jsonl");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let listed: Vec<PathBuf> = Listing::new(folder.path().to_owned()).refresh().unwrap().into_iter().map(|session| session.path).collect();
+    let listed: Vec<PathBuf> =
+        Listing::new(folder.path().to_owned()).refresh().unwrap().iter().map(|session| session.path.clone()).collect();
     assert_eq!(listed, std::slice::from_ref(&real));
     assert!(read_entries(&pipe).is_err());
     assert!(SessionFile::open(&pipe).is_err());
@@ -218,7 +219,7 @@ fn listing_finds_sessions_of_a_moved_home() {
     let new = session(&folder.path().join("--new-place--"), 1);
     std::fs::write(folder.path().join("--new-place--/notes.jsonl"), "not a session\n").unwrap();
     let mut listing = Listing::new(folder.path().to_owned());
-    let found: Vec<PathBuf> = listing.refresh().unwrap().into_iter().map(|session| session.path).collect();
+    let found: Vec<PathBuf> = listing.refresh().unwrap().iter().map(|session| session.path.clone()).collect();
     assert_eq!(found.len(), 2);
     assert!(found.contains(&old) && found.contains(&new));
     std::fs::remove_file(&old).unwrap();
