@@ -67,10 +67,6 @@ impl Hubs {
         });
     }
 
-    pub(super) fn all(&self) -> Vec<Arc<Hub>> {
-        self.with(|kept| kept.by_session.values().cloned().collect())
-    }
-
     /// The session is gone for good: its readers' streams end, and its log is not kept.
     pub(super) fn forget(&self, id: &SessionId) {
         self.with(|kept| {
