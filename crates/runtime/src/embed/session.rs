@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use wolli_protocol::dialog::{DialogAnswer, DialogReceipt};
 use wolli_protocol::ids::SessionId;
 use wolli_protocol::message::{ImageContent, Message};
 use wolli_protocol::model::{Model, ThinkingLevel};
@@ -9,6 +10,7 @@ use wolli_protocol::resource::CompactResult;
 use wolli_protocol::state::SessionState;
 
 use super::subscription::Subscription;
+use crate::dialogs::Rail;
 use crate::hub::View;
 use crate::runtime::{Runtime, SessionError};
 use crate::session::{ClearedQueues, read_messages};
@@ -137,6 +139,13 @@ impl Session {
     /// The disk refused.
     pub async fn set_thinking_level(&self, level: ThinkingLevel) -> Result<ThinkingLevel, SessionError> {
         self.runtime.set_thinking_level(&self.id, level).await
+    }
+
+    /// Answers a question that a tool asked through its context; the updates of a subscription bring it. The first answer counts; the
+    /// receipt says whether it was this one. With no subscription at all, questions end unanswered at once.
+    #[must_use]
+    pub fn answer_dialog(&self, answer: &DialogAnswer) -> DialogReceipt {
+        self.runtime.answer_dialog(&self.id, Rail::Ui, &serde_json::to_value(answer).unwrap_or_default())
     }
 
     /// What the session is now.

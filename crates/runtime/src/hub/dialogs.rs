@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use serde_json::Value;
 use tokio::sync::oneshot;
-use wolli_protocol::dialog::{DialogReceipt, DialogRequest, DialogResolved};
+use wolli_protocol::dialog::{DialogMethod, DialogReceipt, DialogRequest, DialogResolved, NotifyType};
 use wolli_protocol::event::SessionEvent;
 use wolli_protocol::ids::DialogId;
 use wolli_protocol::state::{Waiting, WaitingKind};
@@ -47,6 +47,12 @@ impl Hub {
         }
         drop(log);
         self.announce();
+    }
+
+    /// Shows an error that no answer of the model and no answer to a command tells.
+    pub(crate) fn tell_error(&self, message: impl Into<String>) {
+        let method = DialogMethod::Notify { message: message.into(), notify_type: Some(NotifyType::Error) };
+        self.tell(SessionEvent::ExtensionUiRequest(DialogRequest { id: DialogId::generate(), method, expires_at: None }));
     }
 
     /// Gives a question its outcome; the first one counts.

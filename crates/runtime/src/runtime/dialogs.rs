@@ -1,9 +1,8 @@
 //! Dialogs of all sessions, found by the session's id. Nothing here opens a session.
 
 use serde_json::Value;
-use wolli_protocol::dialog::{DialogMethod, DialogReceipt, DialogRequest, NotifyType};
-use wolli_protocol::event::SessionEvent;
-use wolli_protocol::ids::{DialogId, SessionId};
+use wolli_protocol::dialog::DialogReceipt;
+use wolli_protocol::ids::SessionId;
 
 use super::hubs::Hubs;
 use super::open::Runtime;
@@ -23,13 +22,8 @@ impl Runtime {
 impl Hubs {
     /// Tells everyone who is attached to any session of an error that belongs to none of them.
     pub(super) fn tell_error(&self, message: &str) {
-        let method = DialogMethod::Notify { message: message.to_owned(), notify_type: Some(NotifyType::Error) };
         for hub in self.all() {
-            hub.tell(SessionEvent::ExtensionUiRequest(DialogRequest {
-                id: DialogId::generate(),
-                method: method.clone(),
-                expires_at: None,
-            }));
+            hub.tell_error(message);
         }
     }
 }
