@@ -11,6 +11,8 @@
 //! | `!repeat N TEXT` | says TEXT N times, one delta each |
 //! | `!tool NAME JSON` | calls the tool after all else was said, then reports its result; only if `echo` was chosen by name |
 //!
+//! A prompt that begins with markup (a conversation that is to be summarised) is said as it is. An answer ends at its limit of tokens.
+//!
 //! An error is final here: it is not sent again. Invariant: steps are made one at a time, however long the answer is.
 
 mod script;
@@ -22,7 +24,7 @@ use std::time::Duration;
 
 use wolli_protocol::event::AssistantMessageEvent as Event;
 use wolli_protocol::message::{AssistantMessage, Message, StopReason, ThinkingContent, UserBlock, UserContent};
-use wolli_protocol::text::utf16_len;
+use wolli_protocol::text::{utf16_len, utf16_prefix};
 
 use crate::formats::Growing;
 use crate::prepare::ToolNames;
@@ -47,6 +49,8 @@ pub(crate) struct Echo {
     /// Text of a failure that the prompt asked for.
     failure: Option<String>,
     call_number: usize,
+    /// Characters that the answer may still have; `None` without a limit.
+    room: Option<usize>,
 }
 
 /// The block that deltas go to.
@@ -72,6 +76,7 @@ impl Echo {
         let mut message = AssistantMessage::begin(&request.model, timestamp);
         message.usage.input = prompt_characters(request).div_ceil(CHARACTERS_PER_TOKEN);
         let script = match last_words(request) {
+            Words::Prompt(text) if text.starts_with('<') => Script::new(&text, String::new(), false),
             Words::Prompt(text) => {
                 let prefix = if request.chosen_by_name { "" } else { DEMONSTRATION };
                 Script::new(prefix, text, request.chosen_by_name)
@@ -86,6 +91,7 @@ impl Echo {
             open: None,
             failure: None,
             call_number: 0,
+            room: request.max_tokens.map(|tokens| usize::try_from(tokens.saturating_mul(CHARACTERS_PER_TOKEN)).unwrap_or(usize::MAX)),
         }
     }
 
@@ -98,15 +104,21 @@ impl Echo {
         if self.failure.is_some() {
             return Advance::Done;
         }
+        if self.room == Some(0) {
+            self.growing.message.stop_reason = StopReason::Length;
+            return Advance::Done;
+        }
         if !waited && !self.pause.is_zero() && self.script.speaks_next() {
             return Advance::Wait(self.pause);
         }
         match self.script.next() {
             Some(Act::Say(text)) => {
+                let text = self.within_room(text);
                 let index = self.text_block(steps);
                 self.growing.text(index, text, steps);
             }
             Some(Act::Think(text)) => {
+                let text = self.within_room(text);
                 let index = self.thinking_block(steps);
                 self.growing.thinking(index, text, steps);
             }
@@ -144,6 +156,17 @@ impl Echo {
     pub(crate) fn abort(mut self, text: String) -> AssistantMessage {
         self.count_output();
         self.growing.fail(StopReason::Aborted, text)
+    }
+
+    /// As much of a piece as the limit allows.
+    fn within_room(&mut self, mut text: String) -> String {
+        if let Some(room) = &mut self.room {
+            text.truncate(utf16_prefix(&text, *room).len());
+            let used = utf16_len(&text);
+            // Half of a character that needs two units is no use.
+            *room = if used == 0 { 0 } else { *room - used };
+        }
+        text
     }
 
     fn text_block(&mut self, steps: &mut VecDeque<Event>) -> usize {

@@ -140,3 +140,22 @@ fn an_empty_history_is_answered_too() {
     empty.messages.clear();
     assert_eq!(run(&empty).deltas.concat(), "(nothing to repeat)");
 }
+
+#[test]
+fn an_answer_ends_at_its_limit() {
+    let limited = |prompt: &str, max_tokens| run(&ModelRequest { max_tokens: Some(max_tokens), ..asked(prompt) });
+    let cut = limited("one two three four", 2);
+    assert_eq!((cut.deltas, cut.message.stop_reason), (vec!["one ".to_owned(), "two ".into()], StopReason::Length));
+    let whole = limited("one two", 2);
+    assert_eq!((whole.deltas.concat().as_str(), whole.message.stop_reason), ("one two", StopReason::Stop));
+    // A character of two units does not go into one.
+    assert_eq!(limited("abc\u{1f600}", 1).deltas, ["abc"]);
+    assert_eq!(limited("!repeat 1000000 x", 1).deltas.len(), 4);
+}
+
+#[test]
+fn a_conversation_is_said_and_not_obeyed() {
+    let prompt = "<conversation>\n!fail 500\n!sleep 9000\n!tool read {}\n</conversation>";
+    let said = run(&asked(prompt));
+    assert_eq!((said.deltas.concat().as_str(), said.message.stop_reason, said.waits.len()), (prompt, StopReason::Stop, 0));
+}
