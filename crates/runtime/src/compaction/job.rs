@@ -15,14 +15,15 @@ use wolli_protocol::model::Model;
 use wolli_protocol::resource::CompactResult;
 use wolli_protocol::state::{Waiting, WaitingKind};
 
+use super::counts::Counts;
 use super::cut::Reach;
 use super::estimate::{context_tokens, text_tokens};
 use super::need::effective_reserve;
-use super::plan::Plan;
+use super::plan::{LEAST_ROOM, Plan};
 use super::prompts;
 use super::summary::{Summariser, SummaryError};
 use crate::clock::now_iso;
-use crate::limits::{AUTOMATIC_COMPACTIONS, SUMMARY_ROUNDS};
+use crate::limits::SUMMARY_ROUNDS;
 use crate::session::{Durability, NewEntry, RunRequest, StoreError, TurnSettings};
 use crate::turn::RunContext;
 
@@ -61,11 +62,11 @@ pub(crate) struct Job<'a> {
     pub(crate) token: CancellationToken,
 }
 
-/// Compactions without a good answer since; those that a person asks for are not counted.
+/// Whether the rounds of a compaction are counted; those that a person asks for are not.
 #[derive(Debug)]
-pub(crate) enum Rounds<'a> {
-    Free,
-    Counted(&'a mut u32),
+pub(crate) enum Counted<'a> {
+    No,
+    In(&'a mut Counts),
 }
 
 /// What is going to be done, and what the history was before.
@@ -91,13 +92,13 @@ impl Job<'_> {
     }
 
     /// Compacts. The start is told to readers here, the end by the caller, who knows what follows. `Ok` means that the entry is on disk.
-    pub(crate) async fn run(&self, planned: Planned, rounds: &mut Rounds<'_>) -> Result<CompactResult, CompactionError> {
+    pub(crate) async fn run(&self, planned: Planned, counted: &mut Counted<'_>) -> Result<CompactResult, CompactionError> {
         let hub = &self.context.hub;
         hub.publish(&SessionEvent::CompactionStart { reason: self.reason });
         let before = hub.waiting();
         let waiting = Waiting { kind: WaitingKind::Compaction, since: now_iso(), until: None, attempt: None, max: None };
         hub.publish(&SessionEvent::Waiting { waiting: Some(waiting) });
-        let result = match self.summarise(&planned.plan, rounds).await {
+        let result = match self.summarise(&planned.plan, counted).await {
             Ok(summary) => self.store(planned, summary).await,
             Err(error) => Err(error),
         };
@@ -106,7 +107,7 @@ impl Job<'_> {
     }
 
     /// Asks until the model takes what it is sent, for a bounded number of times.
-    async fn summarise(&self, plan: &Plan, rounds: &mut Rounds<'_>) -> Result<String, CompactionError> {
+    async fn summarise(&self, plan: &Plan, counted: &mut Counted<'_>) -> Result<String, CompactionError> {
         let summariser = tokio::select! {
             biased;
             () = self.token.cancelled() => return Err(CompactionError::Cancelled),
@@ -115,12 +116,12 @@ impl Job<'_> {
         let mut room = self.room();
         let mut failure = None;
         for _ in 0..SUMMARY_ROUNDS {
-            if let Rounds::Counted(count) = rounds {
-                if **count >= AUTOMATIC_COMPACTIONS {
+            if let Counted::In(counts) = counted {
+                if counts.is_exhausted() {
                     break;
                 }
-                **count += 1;
-                self.count(**count).await;
+                counts.rounds += 1;
+                self.store_counts(**counts).await;
             }
             match self.ask(&summariser, plan, room).await {
                 Ok((history, prefix)) => return Ok(plan.summary(history, prefix)),
@@ -128,6 +129,9 @@ impl Job<'_> {
                 Err((error, false)) => return Err(error),
             }
             room = room.min(plan.length()) / 2;
+            if room < LEAST_ROOM {
+                break;
+            }
         }
         Err(failure.unwrap_or(CompactionError::Nothing))
     }
@@ -202,10 +206,10 @@ impl Job<'_> {
         Ok(CompactResult { summary, first_kept_entry_id, tokens_before, details: Some(plan.details()) })
     }
 
-    /// Keeps the number of rounds beside the session file, so that a restart does not begin anew.
-    async fn count(&self, rounds: u32) {
+    /// Keeps the counts beside the session file before the model is asked.
+    async fn store_counts(&self, counts: Counts) {
         let (answer, answered) = oneshot::channel();
-        if self.context.actor.send(RunRequest::CountCompactions { rounds, stored: Some(answer) }).await.is_ok() {
+        if self.context.actor.send(RunRequest::CountCompactions { counts, stored: Some(answer) }).await.is_ok() {
             let _ = answered.await;
         }
     }
@@ -238,7 +242,7 @@ pub(crate) fn sizes_text(context: &RunContext, model: &Model) -> String {
 }
 
 /// Tokens of what is sent with every request.
-pub(crate) fn fixed_tokens(context: &RunContext) -> u64 {
+fn fixed_tokens(context: &RunContext) -> u64 {
     let tools: u64 = context
         .tools
         .specs()

@@ -4,6 +4,7 @@
 //! these together, and `job` does it. Not here: what a run and a client's command make of it.
 
 mod conversation;
+mod counts;
 mod cut;
 mod estimate;
 mod files;
@@ -13,5 +14,6 @@ mod plan;
 mod prompts;
 mod summary;
 
+pub(crate) use counts::Counts;
 pub use job::CompactionError;
-pub(crate) use job::{Job, Planned, Rounds, end_event, fixed_tokens, sizes_text};
+pub(crate) use job::{Counted, Job, Planned, end_event, sizes_text};

@@ -16,7 +16,7 @@ use super::prompts;
 use crate::session::{Window, context_message};
 
 /// Bytes of a conversation that are sent at least, however small a window is said to be.
-const LEAST_ROOM: usize = 2000;
+pub(super) const LEAST_ROOM: usize = 256;
 
 /// What is going to be summarised.
 #[derive(Clone, Debug, PartialEq)]
@@ -186,7 +186,7 @@ mod tests {
         let plan = Plan::new(&window, 1, Reach::Spare, None).unwrap();
         for room in [0, 5000, 50_000] {
             let history = plan.questions(room, Some(&"f".repeat(300_000))).history.unwrap();
-            assert!(history.len() < room.max(2000) + 1500, "{} in {room}", history.len());
+            assert!(history.len() < room.max(256) + 1500, "{} in {room}", history.len());
         }
         assert_eq!(plan.length(), 900_008);
     }

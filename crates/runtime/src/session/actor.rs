@@ -7,7 +7,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -31,7 +30,7 @@ use super::sidecar::{self, QueuedMessage, Sidecar};
 use super::silent::Answer;
 use super::writer::{Journal, StoreError};
 use crate::clock::now_iso;
-use crate::compaction::CompactionError;
+use crate::compaction::{CompactionError, Counts};
 use crate::hub::Hub;
 use crate::limits::{SESSION_MAILBOX, UNATTENDED_LINGER};
 use crate::runtime::Services;
@@ -54,9 +53,9 @@ pub(crate) enum RunRequest {
     },
     /// A compaction begins inside the run; the answer is what stops it alone.
     Compacting(oneshot::Sender<CancellationToken>),
-    /// Automatic compactions since the last good answer; told when that is on disk, if somebody waits for it.
+    /// What automatic compactions came to; told when that is on disk, if somebody waits for it.
     CountCompactions {
-        rounds: u32,
+        counts: Counts,
         stored: Option<oneshot::Sender<()>>,
     },
     /// The compaction that a client asked for is over; nothing more is done in its task.
@@ -167,11 +166,9 @@ pub(super) struct Actor {
     pub(super) manual: Option<ManualCompaction>,
     /// Stops the compaction that goes on, whoever began it.
     pub(super) compacting: Option<CancellationToken>,
-    /// Automatic compactions since the last good answer.
-    pub(super) compactions: u32,
+    pub(super) compactions: Counts,
     /// Messages were queued that the task of the phase will not take; another run is for them.
     pub(super) go_on: bool,
-    pub(super) told_what_does_not_fit: Arc<AtomicBool>,
 }
 
 /// Makes a session resident.
@@ -232,9 +229,8 @@ pub(crate) fn open_session(parts: SessionParts) -> SessionHandle {
         retiring: false,
         manual: None,
         compacting: None,
-        compactions: sidecar.automatic_compactions,
+        compactions: sidecar.compactions,
         go_on: false,
-        told_what_does_not_fit: Arc::default(),
     };
     actor.write_deferred();
     if resume {

@@ -95,7 +95,7 @@ impl Actor {
             }
             RunRequest::Settings(answer) => drop(answer.send(self.settings.clone())),
             RunRequest::Compacting(answer) => drop(answer.send(self.compaction_begins())),
-            RunRequest::CountCompactions { rounds, stored } => self.count_compactions(rounds, stored),
+            RunRequest::CountCompactions { counts, stored } => self.count_compactions(counts, stored),
             RunRequest::Compacted { result, answer } => {
                 self.compacted(result);
                 self.set_ending();
@@ -175,7 +175,6 @@ impl Actor {
             token,
             tools: Arc::clone(&self.tools),
             system_prompt: Arc::clone(&self.system_prompt),
-            told_what_does_not_fit: Arc::clone(&self.told_what_does_not_fit),
         }
     }
 
@@ -342,7 +341,7 @@ impl Actor {
     /// What stands beside the session file as of now.
     pub(super) fn sidecar(&self) -> Sidecar {
         let sidecar = self.queues.sidecar(self.epoch).with_deferred(self.deferred.entries());
-        Sidecar { automatic_compactions: self.compactions, ..sidecar }
+        Sidecar { compactions: self.compactions, ..sidecar }
     }
 
     /// Looks at `reply` again when `stored` is done, without making the actor wait.

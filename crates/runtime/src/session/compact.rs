@@ -12,7 +12,7 @@ use wolli_protocol::resource::CompactResult;
 
 use super::actor::{Actor, Phase, RunRequest, TurnSettings};
 use super::handle::{CommandError, Reply};
-use crate::compaction::{CompactionError, Job, Rounds, end_event};
+use crate::compaction::{CompactionError, Counted, Counts, Job, end_event};
 use crate::limits::RUN_REQUESTS;
 use crate::turn::RunContext;
 
@@ -65,9 +65,9 @@ impl Actor {
         token
     }
 
-    /// Keeps the number of automatic compactions. A number that rose is on disk before the model is asked; one that fell can wait.
-    pub(super) fn count_compactions(&mut self, rounds: u32, stored: Option<oneshot::Sender<()>>) {
-        self.compactions = rounds;
+    /// Keeps what automatic compactions came to. A number that rose is on disk before the model is asked; one that fell can wait.
+    pub(super) fn count_compactions(&mut self, counts: Counts, stored: Option<oneshot::Sender<()>>) {
+        self.compactions = counts;
         self.sidecar_stale = true;
         let Some(answer) = stored else { return };
         self.sidecar_stale = false;
@@ -120,7 +120,7 @@ async fn compact(context: RunContext, settings: TurnSettings, instructions: Opti
         // Nothing began, so nothing ends.
         Err(error) => (Err(error), None),
         Ok(planned) => {
-            let result = job.run(planned, &mut Rounds::Free).await;
+            let result = job.run(planned, &mut Counted::No).await;
             let notice = end_event(reason, &result, false);
             (result, Some(notice))
         }

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use wolli_protocol::ids::EntryId;
 use wolli_protocol::message::UserMessage;
 
+use crate::compaction::Counts;
+
 use super::append::NewEntry;
 
 /// Version of the sidecar's format.
@@ -39,14 +41,8 @@ pub(crate) struct Sidecar {
     /// Changes that wait for the end of the turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) deferred: Vec<NewEntry>,
-    /// Automatic compactions since the last good answer of a model.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub(crate) automatic_compactions: u32,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands references over")]
-fn is_zero(number: &u32) -> bool {
-    *number == 0
+    #[serde(default, skip_serializing_if = "Counts::is_zero")]
+    pub(crate) compactions: Counts,
 }
 
 /// The messages alone, as clients are told of them.
@@ -61,7 +57,7 @@ pub(super) fn sidecar_path(session_file: &Path) -> PathBuf {
 
 impl Sidecar {
     pub(crate) fn new(epoch: u32, steer: Vec<QueuedMessage>, follow_up: Vec<QueuedMessage>) -> Self {
-        Self { version: SIDECAR_VERSION, epoch, steer, follow_up, deferred: Vec::new(), automatic_compactions: 0 }
+        Self { version: SIDECAR_VERSION, epoch, steer, follow_up, deferred: Vec::new(), compactions: Counts::default() }
     }
 
     pub(super) fn with_deferred(self, deferred: Vec<NewEntry>) -> Self {

@@ -3,8 +3,6 @@
 //! Invariant: it is decided before the end of the pass is told, so that nobody takes the session for idle in between. A compaction is part of its
 //! run: what stops the run stops it, and the run is not over before.
 
-use std::sync::atomic::Ordering;
-
 use tokio_util::sync::CancellationToken;
 use wolli_home::settings::Compaction;
 use wolli_protocol::event::{CompactionReason, SessionEvent};
@@ -13,7 +11,7 @@ use wolli_protocol::message::{AssistantMessage, StopReason};
 use wolli_protocol::model::Model;
 
 use super::run::{Run, Start};
-use crate::compaction::{CompactionError, Job, Planned, Rounds, end_event, fixed_tokens, need, sizes_text};
+use crate::compaction::{CompactionError, Counted, Counts, Job, Planned, end_event, need, sizes_text};
 use crate::limits::AUTOMATIC_COMPACTIONS;
 use crate::session::{RunRequest, TurnSettings};
 
@@ -47,15 +45,21 @@ impl Run {
             return;
         }
         self.recovering = false;
-        if self.compactions > 0 {
-            self.compactions = 0;
-            // If the session is gone, so is its counter.
-            let _ = self.context.actor.send(RunRequest::CountCompactions { rounds: 0, stored: None }).await;
+        self.count(|counts| counts.rounds = 0).await;
+    }
+
+    /// Changes the counts, and tells the actor if that makes a difference.
+    async fn count(&mut self, change: impl FnOnce(&mut Counts)) {
+        let before = self.counts;
+        change(&mut self.counts);
+        if self.counts != before {
+            // If the session is gone, so are its counts.
+            let _ = self.context.actor.send(RunRequest::CountCompactions { counts: self.counts, stored: None }).await;
         }
     }
 
     /// Decides what follows if `answer` is the last one.
-    pub(super) async fn after(&self, entry_id: EntryId, answer: &AssistantMessage) -> After {
+    pub(super) async fn after(&mut self, entry_id: EntryId, answer: &AssistantMessage) -> After {
         if answer.stop_reason == StopReason::Aborted || self.context.token.is_cancelled() {
             return After::Nothing;
         }
@@ -81,7 +85,7 @@ impl Run {
         if self.recovering {
             return tell(reason, SECOND_OVERFLOW.to_owned());
         }
-        if self.compactions >= AUTOMATIC_COMPACTIONS {
+        if self.counts.is_exhausted() {
             let text = format!("{AUTOMATIC_COMPACTIONS} summaries in a row brought no answer");
             return self.does_not_fit(reason, &text, &settings.model);
         }
@@ -96,7 +100,7 @@ impl Run {
         }
     }
 
-    async fn after_answer(&self, answer: &AssistantMessage, settings: TurnSettings, sizes: Compaction) -> After {
+    async fn after_answer(&mut self, answer: &AssistantMessage, settings: TurnSettings, sizes: Compaction) -> After {
         let reason = CompactionReason::Threshold;
         let used = if answer.stop_reason == StopReason::Error {
             let context = self.context.journal.context().await.ok();
@@ -106,15 +110,15 @@ impl Run {
         };
         let (Some(used), Some(limit)) = (used, need::limit(&settings.model, sizes.reserve_tokens)) else { return After::Nothing };
         if used <= limit {
+            self.count(|counts| counts.fruitless = 0).await;
             return After::Nothing;
         }
-        let exhausted = self.compactions >= AUTOMATIC_COMPACTIONS;
-        if exhausted || fixed_tokens(&self.context) >= limit {
-            // A summary of the history cannot help, and would be asked for after every answer.
-            if self.context.told_what_does_not_fit.swap(true, Ordering::Relaxed) {
-                return After::Nothing;
-            }
-            let text = format!("the context cannot get below {limit} tokens");
+        if self.counts.is_exhausted() || self.counts.is_told() {
+            return After::Nothing;
+        }
+        if self.counts.is_fruitless() {
+            self.count(|counts| counts.fruitless += 1).await;
+            let text = format!("{AUTOMATIC_COMPACTIONS} compactions in a row left more than {limit} tokens in the context");
             return self.does_not_fit(reason, &text, &settings.model);
         }
         match self.job(reason, &settings, sizes, None, self.context.token.clone()).plan().await {
@@ -144,10 +148,11 @@ impl Run {
     pub(super) async fn compact(&mut self, compaction: PlannedCompaction) -> Option<Start> {
         let PlannedCompaction { reason, settings, sizes, failed, planned } = compaction;
         let token = self.ask(RunRequest::Compacting).await.unwrap_or_else(|| self.context.token.child_token());
-        let mut compactions = self.compactions;
+        let mut counts = self.counts;
+        counts.fruitless += u32::from(reason == CompactionReason::Threshold);
         let job = self.job(reason, &settings, sizes, failed.clone(), token);
-        let result = job.run(planned, &mut Rounds::Counted(&mut compactions)).await;
-        self.compactions = compactions;
+        let result = job.run(planned, &mut Counted::In(&mut counts)).await;
+        self.count(|known| *known = counts).await;
         self.ask(RunRequest::SavePoint).await;
         if reason == CompactionReason::Overflow {
             let retries = result.is_ok() && !self.context.token.is_cancelled();

@@ -4,7 +4,6 @@
 //! `_end`; the last frame is `agent_end`. Errors are events: the loop itself never fails.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use futures_util::FutureExt;
 use tokio::sync::{mpsc, oneshot};
@@ -20,6 +19,7 @@ use wolli_protocol::state::{Waiting, WaitingKind};
 use super::after::After;
 use super::toolcalls;
 use crate::clock::{iso_after, now_iso, now_millis};
+use crate::compaction::Counts;
 use crate::hub::Hub;
 use crate::runtime::Services;
 use crate::session::{Durability, Journal, NewEntry, QueuedMessage, RunRequest, StoreError, TurnSettings, to_model_messages};
@@ -38,16 +38,13 @@ pub(crate) struct RunContext {
     pub(crate) token: CancellationToken,
     pub(crate) tools: Arc<ToolSet>,
     pub(crate) system_prompt: Arc<str>,
-    /// Somebody was told that a history cannot become short enough; once is enough.
-    pub(crate) told_what_does_not_fit: Arc<AtomicBool>,
 }
 
 pub(crate) struct Run {
     pub(super) context: RunContext,
     /// What this pass added, in order.
     added: Vec<EntryId>,
-    /// Automatic compactions since the last good answer.
-    pub(super) compactions: u32,
+    pub(super) counts: Counts,
     /// The context did not fit, was compacted, and is tried once more.
     pub(super) recovering: bool,
     /// An answer that did not fit; the model is not told of it.
@@ -80,8 +77,8 @@ enum Next {
 }
 
 impl Run {
-    pub(crate) fn new(context: RunContext, compactions: u32) -> Self {
-        Self { context, added: Vec::new(), compactions, recovering: false, left_out: None }
+    pub(crate) fn new(context: RunContext, counts: Counts) -> Self {
+        Self { context, added: Vec::new(), counts, recovering: false, left_out: None }
     }
 
     /// Runs to the end. Without a prompt it goes on where an earlier process was cut off. More than one pass from `agent_start` to
