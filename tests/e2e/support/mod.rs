@@ -7,7 +7,7 @@ mod world;
 
 pub(crate) use dice::Dice;
 pub(crate) use reader::Reader;
-pub(crate) use world::World;
+pub(crate) use world::{World, newest_session};
 
 use serde_json::Value;
 
