@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::dialog::{DialogRequest, DialogResolved};
 use crate::ids::EntryId;
 use crate::login::LoginRequest;
-use crate::message::{AssistantMessage, Message, ToolCall, UserBlock, UserMessage};
+use crate::message::{AssistantMessage, Message, ToolCall, Usage, UserBlock, UserMessage};
 use crate::model::{Model, ThinkingLevel};
 use crate::resource::CompactResult;
 use crate::state::{ScopedModel, SessionSummary, Waiting};
@@ -127,6 +127,17 @@ pub enum SessionEvent {
         will_retry: bool,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error_message: Option<String>,
+    },
+    /// Notice (`include=usage`), after each request to a model that used something: what it used, and the sums with it.
+    Usage {
+        /// `provider/id`.
+        model: String,
+        answer: Usage,
+        session: Usage,
+        /// Of the agent, on this day where the daemon runs.
+        today: Usage,
+        /// Of the agent.
+        total: Usage,
     },
     ExtensionUiRequest(DialogRequest),
     ExtensionUiResolved(DialogResolved),

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+use crate::answer::UsageTotals;
 use crate::dialog::DialogRequest;
 use crate::entry::Entry;
 use crate::event::{ToolResult, with_roles};
@@ -126,6 +127,9 @@ pub struct Hello {
     /// More entries follow; read them from `/entries`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries_truncated: Option<bool>,
+    /// What the session and the agent have used; for readers that include `usage`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageTotals>,
 }
 
 /// The three queues of a session.

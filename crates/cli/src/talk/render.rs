@@ -109,6 +109,7 @@ impl Renderer {
             | SessionEvent::QueueUpdate { .. }
             | SessionEvent::ThinkingLevelUpdate { .. }
             | SessionEvent::ScopedModelsUpdate { .. }
+            | SessionEvent::Usage { .. }
             | SessionEvent::Waiting { .. }
             | SessionEvent::ExtensionUiRequest(_)
             | SessionEvent::ExtensionUiResolved(_)

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 use wolli_home::token::random_hex;
+use wolli_protocol::answer::UsageTotals;
 use wolli_protocol::command::{AuthType, Command};
 use wolli_protocol::dialog::DialogRequest;
 use wolli_protocol::entry::Entry;
@@ -234,8 +235,11 @@ impl SessionHandle {
         listed!(self, Command::GetDialogs, dialogs: Vec<DialogRequest>)
     }
 
-    /// `{session, today, total}`, each with tokens and cost.
-    pub async fn usage(&self) -> Result<Value, ClientError> {
+    /// Tokens and money of the session, of the agent today, and of the agent in all.
+    ///
+    /// # Errors
+    /// When the daemon cannot be reached.
+    pub async fn usage(&self) -> Result<UsageTotals, ClientError> {
         self.read_command(&Command::GetUsage).await
     }
 

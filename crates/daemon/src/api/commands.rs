@@ -129,7 +129,7 @@ async fn execute(runtime: &Runtime, session: &SessionHandle, command: Command, s
         Command::OnboardPlugin { .. } => unavailable("onboard_plugin"),
         Command::SetScopedModels { .. } => unavailable("set_scoped_models"),
         Command::SetEnabledModels { .. } => unavailable("set_enabled_models"),
-        Command::GetUsage => unavailable("get_usage"),
+        Command::GetUsage => data(&text(runtime.usage(id).await)?),
     }
 }
 

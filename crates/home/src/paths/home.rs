@@ -140,6 +140,8 @@ below! {
     auth = "auth.json";
     /// Spill files and temporary files of commands.
     temporary = "tmp";
+    /// What models used, per answer or in sums.
+    usage = "usage.jsonl";
     /// The daemon's log files.
     logs = "logs";
     /// The configuration of this agent alone.

@@ -24,6 +24,7 @@ const KNOWN: &[&str] = &[
     "retry",
     "compaction_start",
     "compaction_end",
+    "usage",
     "extension_ui_request",
     "extension_ui_resolved",
     "login_ui_request",

@@ -180,7 +180,7 @@ impl SessionView {
     }
 
     fn rebuild(&mut self, hello: Hello) -> Attached {
-        let Hello { state, stream, dialogs, waiting, in_flight, queues, entries, entries_truncated } = hello;
+        let Hello { state, stream, dialogs, waiting, in_flight, queues, entries, entries_truncated, usage: _ } = hello;
         self.queues = queues.or_else(|| (state.pending_message_count == 0).then(Queues::default));
         self.state = state;
         self.last_id = stream.map(|stream| stream.last_id);
@@ -385,7 +385,11 @@ impl SessionView {
             SessionEvent::LoginUiRequest(request) => self.open_dialog(request.as_dialog()),
             SessionEvent::ExtensionUiResolved(resolved) => self.dialogs.retain(|open| open.id != resolved.id),
             // `turn_end` and `agent_end` name messages that ended before; the other starts begin nothing here.
-            SessionEvent::TurnStart | SessionEvent::TurnEnd { .. } | SessionEvent::MessageStart { .. } | SessionEvent::Retry { .. } => {}
+            SessionEvent::TurnStart
+            | SessionEvent::TurnEnd { .. }
+            | SessionEvent::MessageStart { .. }
+            | SessionEvent::Retry { .. }
+            | SessionEvent::Usage { .. } => {}
         }
     }
 

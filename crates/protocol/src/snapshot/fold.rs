@@ -231,7 +231,8 @@ impl SnapshotFold {
             | SessionEvent::ToolExecutionUpdate { .. }
             | SessionEvent::ScopedModelsUpdate { .. }
             | SessionEvent::Waiting { .. }
-            | SessionEvent::Retry { .. } => {}
+            | SessionEvent::Retry { .. }
+            | SessionEvent::Usage { .. } => {}
         }
     }
 

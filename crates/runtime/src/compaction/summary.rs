@@ -62,7 +62,8 @@ impl Summariser<'_> {
                     reason: notice.reason,
                 }),
                 ModelEvent::End(answer) => {
-                    crate::usage::record(&self.context.session_id, &self.model, &answer.usage);
+                    let used = self.context.services.usage.record(&self.context.session_id, &self.model, &answer.usage).await;
+                    used.iter().for_each(|notice| self.context.hub.publish(notice));
                     return judge(answer, &self.model, max_tokens);
                 }
             }

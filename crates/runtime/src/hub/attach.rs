@@ -85,6 +85,7 @@ impl Hub {
             queues: if resume.is_some() || log.queues.is_empty() { None } else { Some(log.queues.clone()) },
             entries: None,
             entries_truncated: None,
+            usage: None,
         };
         let attached_at = log.end_position();
         let position = resume.unwrap_or(attached_at);

@@ -158,6 +158,7 @@ impl Log {
             | SessionEvent::TurnStart
             | SessionEvent::MessageStart { .. }
             | SessionEvent::Retry { .. }
+            | SessionEvent::Usage { .. }
             | SessionEvent::CompactionStart { .. }
             | SessionEvent::CompactionEnd { .. }
             | SessionEvent::ExtensionUiRequest(_)
@@ -259,6 +260,7 @@ impl Hub {
         let audience = match event {
             SessionEvent::Waiting { .. } => Audience::Included(Include::WAITING),
             SessionEvent::Retry { .. } => Audience::Included(Include::RETRY),
+            SessionEvent::Usage { .. } => Audience::Included(Include::USAGE),
             SessionEvent::CompactionStart { .. } | SessionEvent::CompactionEnd { .. } => Audience::Included(Include::COMPACTION),
             SessionEvent::ExtensionUiRequest(_) | SessionEvent::ExtensionUiResolved(_) => Audience::Attached,
             SessionEvent::LoginUiRequest(_) => Audience::Included(Include::LOGIN_UI),

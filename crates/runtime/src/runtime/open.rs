@@ -31,6 +31,7 @@ use crate::service::ServiceManager;
 use crate::session::Listing;
 use crate::tasks::Tasks;
 use crate::tools::{ControlState, Stage, ToolSet, ToolSetError, tool_environment};
+use crate::usage::{LocalDays, UsageCounter};
 
 /// What a runtime is opened with. The caller holds the home's lock.
 #[derive(Debug)]
@@ -113,7 +114,8 @@ impl Runtime {
             Err(error) => return Err(OpenError::Home { path: String::new(), source: std::io::Error::other(error) }),
         };
         let token = services.token.clone();
-        let services = Arc::new(Services { tasks, ..services });
+        let usage = services.usage.clone().with_tasks(tasks.clone());
+        let services = Arc::new(Services { tasks, usage, ..services });
         let runtime = Self {
             services,
             slots: Arc::new(Slots(Mutex::new(HashMap::new()))),
@@ -223,6 +225,7 @@ fn prepare(inputs: Inputs) -> Result<Prepared, OpenError> {
     let variables = environment.variables().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
     let client = ClientConfig { idle_timeout: config.limits.provider_idle, retries: config.limits.retries, ..ClientConfig::default() };
     let services = Services {
+        usage: UsageCounter::new(&home, LocalDays::of(&environment), Tasks::new()),
         tasks: Tasks::new(),
         client: match ports.models {
             Some(port) => ModelClient::with_port(client, port),

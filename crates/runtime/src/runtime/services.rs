@@ -22,6 +22,7 @@ use crate::dialogs::Dialogs;
 use crate::resources::Resources;
 use crate::tasks::Tasks;
 use crate::tools::{AgentFiles, BackgroundCommands, ControlState, ToolContext, ToolUpdates};
+use crate::usage::UsageCounter;
 use wolli_exec::Ledger;
 
 /// Shared by all sessions of one runtime.
@@ -38,6 +39,8 @@ pub(crate) struct Services {
     pub(super) shared_settings: PathBuf,
     pub(crate) control: Control,
     pub(super) hubs: Arc<Hubs>,
+    /// What models used.
+    pub(crate) usage: UsageCounter,
     /// Absent if the program that embeds the runtime has credentials of its own.
     pub(super) credentials: Option<Arc<Stored>>,
     pub(super) logins: Logins,

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::{Bytes, BytesMut};
 use wolli_home::agent::Change;
 use wolli_models::registry::SelectError;
+use wolli_protocol::answer::UsageTotals;
 use wolli_protocol::event::ControlEvent;
 use wolli_protocol::ids::{EntryId, FrameId, SessionId};
 use wolli_protocol::message::AssistantMessage;
@@ -376,7 +377,10 @@ impl Runtime {
     /// # Errors
     /// There is no such session, its file cannot be used, or `after` is not on its active branch.
     pub async fn attach(&self, id: &SessionId, attach: &Attach, after: Option<EntryId>) -> Result<AttachedSession, SessionError> {
-        let (session, attached) = self.attach_reader(id, attach).await?;
+        let (session, mut attached) = self.attach_reader(id, attach).await?;
+        if attach.include.contains(Include::USAGE) {
+            attached.hello.usage = self.services.usage.totals(id).await;
+        }
         let resumed = attached.hello.stream.is_some_and(|stream| stream.resumed);
         let mut json = serde_json::to_string(&attached.hello).unwrap_or_else(|_| "{}".into());
         if let Some(after) = after.filter(|_| !resumed) {
@@ -407,6 +411,14 @@ impl Runtime {
                 return Ok((session, attached));
             }
         }
+    }
+
+    /// What a session and the agent have used.
+    ///
+    /// # Errors
+    /// The daemon is shutting down.
+    pub async fn usage(&self, id: &SessionId) -> Result<UsageTotals, SessionError> {
+        self.services.usage.totals(id).await.ok_or(SessionError::ShuttingDown)
     }
 
     /// A page of the active branch, without making the session live.

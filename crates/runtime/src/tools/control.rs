@@ -11,7 +11,7 @@ use super::failure::ToolFailure;
 use super::path::real;
 
 /// What is control state in the home of any agent.
-const IN_EACH_HOME: [&str; 10] = [
+const IN_EACH_HOME: [&str; 11] = [
     "agent.json",
     "agent.json.last-good",
     "agent.json.change",
@@ -22,6 +22,7 @@ const IN_EACH_HOME: [&str; 10] = [
     "daemon.lock",
     "sessions",
     "store",
+    "usage.jsonl",
 ];
 
 /// Where control state is. Cheap to clone.

@@ -282,7 +282,8 @@ impl Run {
         answer: AssistantMessage,
         started: bool,
     ) -> Result<(EntryId, AssistantMessage), Failure> {
-        crate::usage::record(&self.context.session_id, &settings.model, &answer.usage);
+        // Before the entry, so that an answer which is in the file is counted, whatever kills us in between.
+        let used = self.context.services.usage.record(&self.context.session_id, &settings.model, &answer.usage).await;
         let message = Message::Assistant(answer.clone());
         if !started {
             self.publish(&SessionEvent::MessageStart { message: message.clone(), entry_id: Some(entry_id.clone()) });
@@ -290,6 +291,7 @@ impl Run {
         let entry = NewEntry::message(entry_id.clone(), message.clone(), None);
         self.context.journal.append(vec![entry], Durability::Written).await?;
         self.end_message(entry_id.clone(), message);
+        used.iter().for_each(|notice| self.publish(notice));
         self.judge(&answer, &settings.model).await;
         Ok((entry_id, answer))
     }

@@ -31,7 +31,17 @@ pub(crate) fn state() -> SessionState {
 }
 
 pub(crate) fn hello(state: SessionState, stream: Option<StreamPosition>) -> Hello {
-    Hello { state, stream, dialogs: Vec::new(), waiting: None, in_flight: None, queues: None, entries: None, entries_truncated: None }
+    Hello {
+        state,
+        stream,
+        dialogs: Vec::new(),
+        waiting: None,
+        in_flight: None,
+        queues: None,
+        entries: None,
+        entries_truncated: None,
+        usage: None,
+    }
 }
 
 /// A session that was just made.
