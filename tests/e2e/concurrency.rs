@@ -28,17 +28,6 @@ async fn post(client: Client, session: String, command: Value, after: u64) -> Op
     accepted.then(|| command["message"].as_str().unwrap().to_owned())
 }
 
-/// Waits until nothing runs and nothing waits.
-async fn settled(world: &World) {
-    loop {
-        world.idle().await;
-        let state = world.state().await;
-        if state["isStreaming"] == false && state["pendingMessageCount"] == 0 {
-            return;
-        }
-    }
-}
-
 /// Each accepted text stands there once, each with an answer to it, and nothing else does.
 async fn check_once(world: &World, accepted: &[String], round: usize) {
     let messages = world.messages().await;
@@ -82,7 +71,7 @@ async fn what_arrives_while_a_turn_ends_is_run_once_or_refused() {
         while let Some(text) = tasks.join_next().await {
             accepted.extend(text.unwrap());
         }
-        settled(&world).await;
+        world.settled().await;
         check_once(&world, &accepted, round).await;
     }
     world.provider.assert_clean();
@@ -107,7 +96,7 @@ async fn ten_at_once_on_an_idle_session_start_one_run_and_lose_nothing() {
             accepted.extend(text);
         }
         assert!(now >= 1 && (round % 2 == 0 || now == 10), "round {round}: {now} accepted");
-        settled(&world).await;
+        world.settled().await;
         check_once(&world, &accepted, round).await;
     }
 }
@@ -139,7 +128,7 @@ async fn what_is_cleared_is_not_run_and_what_is_run_was_not_cleared() {
         let cleared: Vec<Value> = serde_json::from_value(cleared["followUp"].clone()).unwrap();
         let cleared = texts_of(&cleared, "user");
         accepted.retain(|text| !cleared.contains(text));
-        settled(&world).await;
+        world.settled().await;
         check_once(&world, &accepted, round).await;
     }
 }
@@ -170,7 +159,7 @@ async fn a_prompt_whose_answer_was_lost_can_be_sent_again() {
         // Twice more, at the same time.
         let twice = tokio::join!(world.command(command.clone()), world.command(command.clone()));
         assert_eq!((&twice.0["success"], &twice.1["success"]), (&json!(true), &json!(true)), "round {round}: {twice:?}");
-        settled(&world).await;
+        world.settled().await;
         assert_eq!(world.command(command).await, json!({"id": "X", "type": "response", "command": "prompt", "success": true}));
         sent.push(text);
         let users = texts_of(&world.messages().await, "user");
@@ -290,7 +279,7 @@ async fn a_flood_of_messages_is_refused_beyond_the_bound_and_run_below_it() {
     assert!((2..=65).contains(&accepted.len()), "{} were accepted", accepted.len());
     assert_eq!(world.state().await["pendingMessageCount"], accepted.len() - 1);
     gate.open();
-    settled(&world).await;
+    world.settled().await;
     check_once(&world, &accepted, 0).await;
 }
 

@@ -90,6 +90,13 @@ impl Story {
         self.may_be_refused = self.forged.len() + if self.broken_picture { PROVIDERS } else { 0 };
     }
 
+    /// If it came before the answer to a repaired request, nobody knows whether that was what was wrong. And a request may still be on
+    /// its way.
+    fn after_abort(&mut self) {
+        self.forget();
+        self.may_be_refused *= 2;
+    }
+
     fn tell(&mut self, what: impl Into<String>) {
         self.told.push(what.into());
     }
@@ -181,8 +188,7 @@ impl Story {
         match how {
             Leave::Abort => {
                 self.world.succeed(json!({"type": "abort"})).await;
-                // If it came before the answer to a repaired request, nobody knows whether that was what was wrong.
-                self.forget();
+                self.after_abort();
             }
             Leave::Kill => {
                 self.world.daemon.kill().unwrap();
@@ -199,7 +205,7 @@ impl Story {
                 }
                 if self.dice.one_in(3) {
                     self.world.succeed(json!({"type": "abort"})).await;
-                    self.forget();
+                    self.after_abort();
                 }
             }
         }

@@ -16,6 +16,8 @@ mod deleting;
 mod full_disk;
 mod histories;
 mod kill;
+mod overload;
 mod readers;
 mod real_turn;
 mod shutdown;
+mod turn_ends;

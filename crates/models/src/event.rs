@@ -29,6 +29,8 @@ pub struct RetryNotice {
     pub attempt: u32,
     pub max: u32,
     pub delay: Duration,
+    /// The provider refused it because there were too many requests (429).
+    pub rate_limited: bool,
     /// For people; free of secrets.
     pub reason: String,
 }

@@ -264,6 +264,7 @@ impl ModelStream {
             self.phase = Phase::Begin;
             return;
         }
+        self.attempt.rate_limited = refusal.is_rate_limit();
         match refusal.verdict(SystemTime::now()) {
             retry::Verdict::Final => self.fail(folder, Failure::lasting(text), None),
             retry::Verdict::Again { after } => self.fail(folder, Failure { text, may_pass: true }, after),
@@ -295,7 +296,8 @@ impl ModelStream {
             let delay = retry::delay(self.attempt.retries, after, config.backoff_base, config.backoff_cap, retry::throw_dice());
             let reason = self.without_secrets(text);
             tracing::debug!(provider = %self.request.model.provider, attempt = self.attempt.retries, ?delay, %reason, "asking again");
-            let notice = RetryNotice { attempt: self.attempt.retries, max: config.retries, delay, reason };
+            let rate_limited = std::mem::take(&mut self.attempt.rate_limited);
+            let notice = RetryNotice { attempt: self.attempt.retries, max: config.retries, delay, rate_limited, reason };
             self.ready.push_back(ModelEvent::Retry(notice));
             self.set_timer(delay);
             self.phase = Phase::BackingOff;

@@ -210,6 +210,7 @@ async fn retries_are_bounded_and_say_why() {
     assert_eq!(end(&events).error_message.as_deref(), Some("529 busy"));
     for (number, event) in events[..4].iter().enumerate() {
         let ModelEvent::Retry(notice) = event else { panic!("{event:?}") };
+        assert!(!notice.rate_limited);
         assert_eq!((notice.attempt as usize, notice.max, notice.reason.as_str()), (number + 1, 4, "529 busy"));
     }
 }

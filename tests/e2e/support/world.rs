@@ -84,6 +84,17 @@ impl World {
         self.succeed(json!({"type": "wait_for_idle"})).await;
     }
 
+    /// Waits until nothing runs and nothing waits.
+    pub(crate) async fn settled(&self) {
+        loop {
+            self.idle().await;
+            let state = self.state().await;
+            if state["isStreaming"] == false && state["pendingMessageCount"] == 0 {
+                return;
+            }
+        }
+    }
+
     pub(crate) async fn state(&self) -> Value {
         self.succeed(json!({"type": "get_state"})).await
     }

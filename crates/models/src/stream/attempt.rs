@@ -25,6 +25,8 @@ pub(super) struct Attempt {
     /// The refusal that the last repair answers.
     refused: Option<String>,
     last_body: Option<u64>,
+    /// The last refusal said that there were too many requests.
+    pub(super) rate_limited: bool,
     /// What the repairs so far left out.
     pub(super) left_out: Vec<Fingerprint>,
 }
@@ -109,6 +111,10 @@ impl Refusal {
         let room = limit.saturating_sub(self.body.len());
         self.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
         self.body.len() >= limit
+    }
+
+    pub(super) const fn is_rate_limit(&self) -> bool {
+        self.status == 429
     }
 
     pub(super) fn text(&self, kind: Kind) -> String {

@@ -305,7 +305,7 @@ impl Run {
             reason: notice.reason.clone(),
         });
         let waiting = Waiting {
-            kind: WaitingKind::Retry,
+            kind: if notice.rate_limited { WaitingKind::RateLimit } else { WaitingKind::Retry },
             since: now_iso(),
             until: Some(until),
             attempt: Some(notice.attempt),
