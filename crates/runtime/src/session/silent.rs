@@ -79,6 +79,7 @@ impl Actor {
         self.sidecar_stale = true;
         if let Err(error) = stored {
             tracing::error!(%error, "a change of the session was not stored; it stays beside the session file");
+            self.hub.tell_error(format!("a change of the session was not stored; it stays beside the session file: {error}"));
         }
     }
 
