@@ -24,7 +24,7 @@ use super::prompts;
 use super::summary::{Summariser, SummaryError};
 use crate::clock::now_iso;
 use crate::limits::SUMMARY_ROUNDS;
-use crate::session::{Durability, NewEntry, RunRequest, StoreError, TurnSettings};
+use crate::session::{ContextMessage, Durability, NewEntry, RunRequest, StoreError, TurnSettings};
 use crate::turn::RunContext;
 
 /// Bytes of one token in what is sent for a summary; less than usual, so that a guess is not too long.
@@ -239,6 +239,11 @@ pub(crate) fn sizes_text(context: &RunContext, model: &Model) -> String {
         model.reference(),
         model.context_window
     )
+}
+
+/// Tokens of a whole request, where the model does not say.
+pub(crate) fn guessed_tokens(run: &RunContext, context: &[ContextMessage]) -> u64 {
+    fixed_tokens(run) + context_tokens(context)
 }
 
 /// Tokens of what is sent with every request.

@@ -16,4 +16,4 @@ mod summary;
 
 pub(crate) use counts::Counts;
 pub use job::CompactionError;
-pub(crate) use job::{Counted, Job, Planned, end_event, sizes_text};
+pub(crate) use job::{Counted, Job, Planned, end_event, guessed_tokens, sizes_text};

@@ -57,3 +57,88 @@ pub(super) fn read(file: &File, branch: &[&Node]) -> std::io::Result<Window> {
     }
     Ok(window)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use wolli_protocol::entry::EntryBody;
+    use wolli_protocol::message::{Message, UserMessage};
+
+    use super::Window;
+    use crate::session::file::SessionFile;
+    use crate::session::{NewEntry, to_model_messages};
+
+    fn user(id: &str) -> NewEntry {
+        NewEntry { id: id.into(), timestamp: "2026-01-01T00:00:00.000Z".into(), body: said(id) }
+    }
+
+    fn said(text: &str) -> EntryBody {
+        EntryBody::Message { message: Message::User(UserMessage::new(text, Vec::new(), 1)), idempotency_key: None }
+    }
+
+    fn compaction(id: &str, first_kept: &str, from_hook: bool) -> NewEntry {
+        let body = EntryBody::Compaction {
+            summary: format!("summary {id}"),
+            first_kept_entry_id: first_kept.into(),
+            tokens_before: 7,
+            details: None,
+            from_hook: Some(from_hook),
+        };
+        NewEntry { body, ..user(id) }
+    }
+
+    fn file(folder: &Path, entries: &[NewEntry]) -> SessionFile {
+        let (mut file, _) = SessionFile::create(folder, &"s".into(), "2026-01-01T00:00:00.000Z", "/w").unwrap();
+        file.append(entries, false).unwrap();
+        file
+    }
+
+    fn ids(window: &Window) -> Vec<&str> {
+        window.entries.iter().map(|entry| entry.id.as_str()).collect()
+    }
+
+    /// What the model sees, as texts.
+    fn seen(file: &mut SessionFile) -> Vec<String> {
+        let messages = to_model_messages(&file.context().unwrap());
+        messages
+            .iter()
+            .map(|message| match &**message {
+                Message::User(user) => user.content.joined_text(),
+                Message::CompactionSummary(compaction) => compaction.summary.clone(),
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn windows_begin_where_the_summary_before_ends() {
+        for (entries, expected, previous, context) in [
+            (vec![], vec![], None, vec![]),
+            (vec![user("a"), user("b")], vec!["a", "b"], None, vec!["a", "b"]),
+            (vec![user("a"), user("b"), compaction("k", "b", false)], vec![], None, vec!["summary k", "b"]),
+            (
+                vec![user("a"), user("b"), compaction("k", "b", false), user("c")],
+                vec!["b", "k", "c"],
+                Some(("summary k", false)),
+                vec!["summary k", "b", "c"],
+            ),
+            // What was kept is gone.
+            (vec![user("a"), compaction("k", "lost", true), user("c")], vec!["c"], Some(("summary k", true)), vec!["summary k", "c"]),
+            // The second one kept an entry from before the first: the newest summary counts.
+            (
+                vec![user("a"), compaction("k", "a", false), user("b"), compaction("l", "a", false), user("c")],
+                vec!["a", "k", "b", "l", "c"],
+                Some(("summary l", false)),
+                vec!["summary l", "a", "b", "c"],
+            ),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut file = file(folder.path(), &entries);
+            let window = file.window().unwrap();
+            assert_eq!(ids(&window), expected);
+            assert_eq!(window.previous.as_ref().map(|previous| (previous.summary.as_str(), previous.from_hook)), previous);
+            assert_eq!(seen(&mut file), context);
+        }
+    }
+}

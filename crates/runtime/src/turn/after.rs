@@ -11,7 +11,7 @@ use wolli_protocol::message::{AssistantMessage, StopReason};
 use wolli_protocol::model::Model;
 
 use super::run::{Run, Start};
-use crate::compaction::{CompactionError, Counted, Counts, Job, Planned, end_event, need, sizes_text};
+use crate::compaction::{CompactionError, Counted, Counts, Job, Planned, end_event, guessed_tokens, need, sizes_text};
 use crate::limits::AUTOMATIC_COMPACTIONS;
 use crate::session::{RunRequest, TurnSettings};
 
@@ -55,6 +55,13 @@ impl Run {
         if self.counts != before {
             // If the session is gone, so are its counts.
             let _ = self.context.actor.send(RunRequest::CountCompactions { counts: self.counts, stored: None }).await;
+        }
+    }
+
+    /// Takes note of a notice that is told now: that compactions do not help is told once.
+    pub(super) async fn told(&mut self, notice: &SessionEvent) {
+        if self.counts.is_fruitless() && matches!(notice, SessionEvent::CompactionEnd { reason: CompactionReason::Threshold, .. }) {
+            self.count(|counts| counts.fruitless = counts.fruitless.saturating_add(1)).await;
         }
     }
 
@@ -106,7 +113,11 @@ impl Run {
             let context = self.context.journal.context().await.ok();
             context.and_then(|context| need::used_tokens_after_failure(&context))
         } else {
-            Some(need::used_tokens(&answer.usage))
+            match need::used_tokens(&answer.usage) {
+                // A server that does not count; it may cut what is too long without a word, so a guess is better than nothing.
+                0 => self.context.journal.context().await.ok().map(|context| guessed_tokens(&self.context, &context)),
+                counted => Some(counted),
+            }
         };
         let (Some(used), Some(limit)) = (used, need::limit(&settings.model, sizes.reserve_tokens)) else { return After::Nothing };
         if used <= limit {
@@ -117,7 +128,6 @@ impl Run {
             return After::Nothing;
         }
         if self.counts.is_fruitless() {
-            self.count(|counts| counts.fruitless += 1).await;
             let text = format!("{AUTOMATIC_COMPACTIONS} compactions in a row left more than {limit} tokens in the context");
             return self.does_not_fit(reason, &text, &settings.model);
         }

@@ -96,6 +96,7 @@ impl Run {
             match after {
                 After::Nothing => return self.end(&end).await,
                 After::Tell(notice) => {
+                    self.told(&notice).await;
                     self.end(&end).await;
                     return self.publish(&notice);
                 }
