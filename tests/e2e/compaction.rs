@@ -695,3 +695,77 @@ async fn the_demonstration_can_be_compacted() {
     assert_eq!(text_of(world.messages().await.last().unwrap()), "and now");
     check_count(&world).await;
 }
+
+#[tokio::test]
+async fn a_compaction_that_nobody_watches_is_finished_and_then_the_session_leaves() {
+    let world = world(Kind::Anthropic, 1000, 40).await;
+    let mut reader = world.reader(NOTICES).await;
+    let gate = Gate::new();
+    world.provider.reply(says("answer one", 100));
+    world.prompt(&long("question one", 40)).await;
+    world.idle().await;
+    world.provider.reply(says("answer two", 2000));
+    world.provider.reply(Answer::says("sum").hold_before(1, &gate));
+    world.prompt(&long("question two", 40)).await;
+    reader.until_type("compaction_start").await;
+    gate.reached().await;
+    let file = world.session_file().await;
+    drop(reader);
+    gate.open();
+    let compacted = || std::fs::read_to_string(&file).unwrap().contains("\"type\":\"compaction\"").then_some(());
+    eventually("the summary", Duration::from_secs(10), compacted).await.unwrap();
+    // Reading the list does not load it again.
+    for _ in 0..500 {
+        if world.agent_state().await["sessions"][0]["live"] == false {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the session stays in memory");
+}
+
+#[tokio::test]
+async fn a_daemon_that_stops_gives_a_summary_up_and_its_successor_is_idle() {
+    for asked in [true, false] {
+        let mut world = world(Kind::Anthropic, 1000, 40).await;
+        two_turns(&world).await;
+        let gate = Gate::new();
+        world.provider.reply(says("answer three", if asked { 100 } else { 2000 }));
+        world.provider.reply(Answer::says("never to be").hold_before(1, &gate));
+        world.prompt(&long("question three", 40)).await;
+        if asked {
+            world.idle().await;
+            let (client, session) = (world.client(), world.session.clone());
+            let compact = json!({"type": "compact"});
+            let stopped = async {
+                gate.reached().await;
+                world.restart().await;
+            };
+            let (answer, ()) = tokio::join!(client.command(&session, &compact), stopped);
+            // The answer may not have made it out any more.
+            assert!(answer.is_err() || answer.is_ok_and(|answer| answer["error"] == "Compaction cancelled"));
+        } else {
+            gate.reached().await;
+            world.restart().await;
+        }
+        assert_eq!(compactions(&world.entries().await).len(), 0);
+        let reader = world.reader(NOTICES).await;
+        assert_eq!((&reader.hello["isStreaming"], reader.hello.get("waiting")), (&json!(false), None));
+        assert_eq!(text_of(world.messages().await.last().unwrap()), "answer three");
+        gate.open();
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_does_not_count_is_guessed_at() {
+    let world = world(Kind::OpenAi, 4000, 40).await;
+    for number in 0..3 {
+        world.provider.reply(says("yes", 0));
+        if number == 2 {
+            world.provider.reply(Answer::says("sum"));
+        }
+        world.prompt(&long("question", 800)).await;
+        world.idle().await;
+    }
+    assert_eq!(roles(&world.messages().await)[0], "compactionSummary");
+}
