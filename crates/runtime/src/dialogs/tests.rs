@@ -1,5 +1,7 @@
 //! Every kind of dialog through the port, with readers on the session's log as clients have them.
 
+mod sequences;
+
 use std::sync::Arc;
 use std::time::Duration;
 
