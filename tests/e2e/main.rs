@@ -20,4 +20,5 @@ mod overload;
 mod readers;
 mod real_turn;
 mod shutdown;
+mod snapshots;
 mod turn_ends;
