@@ -47,7 +47,7 @@ mod wolli;
 pub use agent::{Agent, Lifecycle};
 pub use error::ClientError;
 pub use link::LinkState;
-pub use session::{AbortedQueues, ClearedQueues, Notice, Prompt, SessionHandle, Subscription, ToolInfos, ViewWatch};
+pub use session::{AbortedQueues, ClearedQueues, Notice, Prompt, SessionHandle, SnapshotWatch, Subscription, ToolInfos, ViewWatch};
 pub use spawn::{DaemonProgram, START_LIMIT};
 pub use transport::{Daemon, Trust};
 pub use wolli::{NewAgent, Wolli};

@@ -8,6 +8,7 @@ mod commands;
 mod feed;
 mod history;
 mod notices;
+mod snapshots;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +31,7 @@ use call::post;
 pub use commands::{AbortedQueues, ClearedQueues, Prompt, ToolInfos};
 use feed::SessionFeed;
 pub use notices::{Notice, Subscription, ViewWatch};
+pub use snapshots::SnapshotWatch;
 
 /// Notices that wait for a slow subscriber. The stream's task fills it, subscribers drain it; when it is full the
 /// oldest go, and that subscriber gets [`Notice::Missed`]; the view has everything.
@@ -118,6 +120,13 @@ impl SessionHandle {
     #[must_use]
     pub fn subscribe(&self) -> Subscription {
         Subscription::new(self.0.shared.notices.subscribe(), self.0.link.subscribe())
+    }
+
+    /// Follows the newest run as one snapshot, over a stream of its own: what a screen shows, without events in between. It ends when it is
+    /// dropped; the session's other stream goes on.
+    #[must_use]
+    pub fn snapshots(&self) -> SnapshotWatch {
+        snapshots::open(&self.0.agent, self.0.id.clone(), self.0.token.child_token())
     }
 
     /// Follows how the stream is.

@@ -15,6 +15,7 @@ use wolli_protocol::entry::Entry;
 use wolli_protocol::event::SessionEvent;
 use wolli_protocol::ids::{EntryId, FrameId};
 use wolli_protocol::reduce::SessionView;
+use wolli_protocol::snapshot::{Mark, SnapshotFold, SnapshotPatch};
 use wolli_protocol::state::{Hello, StreamPosition};
 use wolli_testkit::home::TestHome;
 use wolli_testkit::http::{Connection, Head};
@@ -44,8 +45,8 @@ pub(crate) struct State {
     pub(crate) seen: Vec<Seen>,
     pub(crate) open_streams: usize,
     /// Frames with their entries; those before `ring_start` cannot be replayed.
-    frames: Vec<(FrameId, Value, Option<Entry>)>,
-    ring_start: usize,
+    pub(crate) frames: Vec<(FrameId, Value, Option<Entry>)>,
+    pub(crate) ring_start: usize,
     /// Frames of the control stream.
     announced: Vec<Value>,
     /// At most so many entries go into `hello`.
@@ -274,13 +275,14 @@ async fn respond(connection: &mut Connection, seen: &Seen, shared: &Shared) -> b
         }
         "/events" => {
             let hello = agent_state(shared);
-            stream(connection, shared, &hello, None).await;
+            stream(connection, shared, &hello, None, None).await;
             false
         }
         _ if path == format!("{session}/events") => {
             let last_event_id = seen.head.header("last-event-id").and_then(FrameId::parse);
             let (hello, cursor) = attach(&shared.state(), last_event_id, query("after"));
-            stream(connection, shared, &hello, Some(cursor)).await;
+            let follower = seen.line.contains("view=snapshot").then(|| Follower::attach(&shared.state(), &hello, cursor));
+            stream(connection, shared, &hello, Some(cursor), follower).await;
             false
         }
         _ if path == format!("{session}/entries") => {
@@ -350,8 +352,35 @@ fn attach(state: &State, last_event_id: Option<FrameId>, after: Option<String>) 
     (serde_json::to_value(hello).unwrap(), state.frames.len())
 }
 
+/// A reader of view `snapshot`.
+pub(crate) struct Follower {
+    pub(crate) fold: SnapshotFold,
+    mark: Option<Mark>,
+}
+
+impl Follower {
+    /// Every frame up to `cursor` is folded; one that resumes has them already.
+    pub(crate) fn attach(state: &State, hello: &Value, cursor: usize) -> Self {
+        let mut fold = SnapshotFold::new(&SESSION.into());
+        for (at, (_, event, _)) in (1..).zip(&state.frames[..cursor]) {
+            fold.apply(&serde_json::from_value(event.clone()).unwrap(), at);
+        }
+        let mark = (hello["stream"]["resumed"] == true).then(|| fold.mark());
+        Self { fold, mark }
+    }
+
+    fn patch(&mut self) -> Option<SnapshotPatch> {
+        let patch = match self.mark {
+            None => Some(SnapshotPatch::full(self.fold.snapshot().clone())),
+            Some(mark) => self.fold.patch_since(mark),
+        };
+        self.mark = Some(self.fold.mark());
+        patch
+    }
+}
+
 /// Sends `hello` and the frames from the cursor on, until either side ends it.
-async fn stream(connection: &mut Connection, shared: &Shared, hello: &Value, cursor: Option<usize>) {
+async fn stream(connection: &mut Connection, shared: &Shared, hello: &Value, cursor: Option<usize>, mut follower: Option<Follower>) {
     struct Open(Shared);
     impl Drop for Open {
         fn drop(&mut self) {
@@ -391,8 +420,16 @@ async fn stream(connection: &mut Connection, shared: &Shared, hello: &Value, cur
                         state.skip_frames -= 1;
                         continue;
                     }
-                    text = format!("{text}event: message\ndata: {event}\nid: {id}\n\n");
+                    if let Some(follower) = &mut follower {
+                        follower.fold.apply(&serde_json::from_value(event).unwrap(), i64::try_from(*cursor).unwrap());
+                    } else {
+                        text = format!("{text}event: message\ndata: {event}\nid: {id}\n\n");
+                    }
                 }
+            }
+            if let Some(patch) = follower.as_mut().and_then(Follower::patch) {
+                let frame = json!({"type": "snapshot", "patch": patch});
+                text = format!("event: message\ndata: {frame}\nid: {}\n\n", shared.state().last_id);
             }
             if !text.is_empty() && connection.send(chunk(text)).await.is_err() {
                 return;

@@ -8,7 +8,7 @@ use wolli_client::{ClientError, LinkState, Notice, SessionHandle, Subscription};
 use wolli_protocol::ids::FrameId;
 use wolli_testkit::proxy::{FaultProxy, Plan};
 
-use super::fake::{FakeDaemon, Place, SESSION, shared};
+use super::fake::{FakeDaemon, Follower, Place, SESSION, shared};
 
 /// A daemon behind a faulty network.
 async fn behind_proxy(place: &Place) -> (FakeDaemon, FaultProxy) {
@@ -284,4 +284,44 @@ async fn a_slow_subscriber_is_told_and_the_view_has_everything() {
     agree(&session, &daemon).await;
     let Notice::Missed(missed) = events.next().await.unwrap() else { panic!("nothing is missed") };
     assert_eq!(next_id(&mut events).await, Some(missed + 1));
+}
+
+#[tokio::test]
+async fn snapshots_follow_a_run_over_cuts_and_gaps() {
+    let place = Place::new(None);
+    let (daemon, proxy) = behind_proxy(&place).await;
+    let session = open(&place).await;
+    let mut snapshots = session.snapshots();
+    let delta = |text: &str| {
+        let step = json!({"type": "text_delta", "contentIndex": 0, "delta": text});
+        json!({"type": "message_update", "assistantMessageEvent": step})
+    };
+    daemon.send(json!({"type": "agent_start"}));
+    daemon.say("do it");
+    let seen = snapshots.until(|snapshot| snapshot.prompt.is_some()).await.unwrap();
+    assert_eq!(seen.prompt.as_deref(), Some("do it"));
+    let answer = json!({"role": "assistant", "content": [], "api": "a", "provider": "p", "model": "m", "usage": {"input": 0, "output": 0,
+        "cacheRead": 0, "cacheWrite": 0, "totalTokens": 0, "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}},
+        "stopReason": "stop", "timestamp": 1});
+    daemon.send(json!({"type": "message_start", "message": answer, "entryId": "a1"}));
+    for round in 0..20 {
+        daemon.send(delta(&format!("{round} ")));
+        proxy.cut_all();
+        daemon.send(delta("more "));
+        if round == 10 {
+            // What was missed is gone; the whole comes again.
+            let mut state = daemon.state();
+            state.ring_start = state.frames.len();
+        }
+        let wanted = format!("{round} more ");
+        snapshots.until(|snapshot| snapshot.text.as_ref().is_some_and(|text| text.ends_with(&wanted))).await.unwrap();
+    }
+    let state = daemon.state();
+    let whole = Follower::attach(&state, &json!({}), state.frames.len()).fold;
+    drop(state);
+    assert_eq!(snapshots.read(Clone::clone), *whole.snapshot());
+    assert!(daemon.count("view=snapshot") > 20);
+    drop(snapshots);
+    daemon.until(|state| state.open_streams <= 2).await;
+    session.close();
 }
