@@ -5,12 +5,13 @@ use wolli_protocol::answer::EntriesPage;
 use wolli_protocol::command::Command;
 use wolli_protocol::dialog::{DialogAnswer, DialogReceipt};
 use wolli_protocol::event::{ControlEvent, SessionEvent};
+use wolli_protocol::snapshot::SnapshotFrame;
 use wolli_protocol::state::{AgentState, Health, Hello};
 
 use super::components::Components;
 
 /// Values of `view`.
-pub(super) const VIEWS: &[&str] = &["delta", "full"];
+pub(super) const VIEWS: &[&str] = &["delta", "full", "snapshot"];
 
 /// Words of `include`, `all` aside.
 pub(super) const NOTICES: &[&str] = &["compaction", "retry", "waiting", "login_ui", "usage", "lifecycle"];
@@ -53,38 +54,41 @@ pub(super) fn describe(method: &str, path: &str, schemas: &mut Components) -> Op
                 &["InternalError", "Unavailable"],
             ),
         }),
-        ("GET", "/sessions/{id}/events") => json!({
-            "operationId": "sessionEvents",
-            "summary": "What happens in a session",
-            "description": "A stream of server-sent events, and the session is in memory while it is read. A reader that comes back sends the number of \
-                the last frame that it saw.",
-            "parameters": [
-                session_id(),
-                {
-                    "name": "view", "in": "query", "schema": {"type": "string", "enum": VIEWS},
-                    "description": "`delta` sends each byte of a reply once; `full` sends the whole message with every update, as wolli 0.0.2 did. The \
-                        default is `delta`, and `view` in `[events]` of config.toml changes it.",
-                },
-                {
-                    "name": "include", "in": "query", "style": "form", "explode": false,
-                    "schema": {"type": "array", "items": {"type": "string", "enum": words}},
-                    "description": "Notices to send beside the events: frames without a number that are not replayed. The default is none, and \
-                        `include` in `[events]` of config.toml changes it.",
-                },
-                {
-                    "name": "after", "in": "query", "schema": {"type": "string"},
-                    "description": "The last entry that the reader has. A `hello` that does not resume brings those after it.",
-                },
-                {
-                    "name": "Last-Event-ID", "in": "header", "schema": {"type": "string"},
-                    "description": "The number of the last frame that the reader saw: digits. What cannot be resumed is a gap, and told in `hello`.",
-                },
-            ],
-            "responses": responses(
-                &stream("`hello`, then the frames that were missed, then what happens.", &schemas.of::<Hello>(), &schemas.of::<SessionEvent>()),
-                &["NotFound", "InternalError", "Unavailable"],
-            ),
-        }),
+        ("GET", "/sessions/{id}/events") => {
+            let message = json!({"anyOf": [schemas.of::<SessionEvent>(), schemas.of::<SnapshotFrame>()]});
+            json!({
+                "operationId": "sessionEvents",
+                "summary": "What happens in a session",
+                "description": "A stream of server-sent events, and the session is in memory while it is read. A reader that comes back sends the number of \
+                    the last frame that it saw.",
+                "parameters": [
+                    session_id(),
+                    {
+                        "name": "view", "in": "query", "schema": {"type": "string", "enum": VIEWS},
+                        "description": "`delta` sends each byte of a reply once; `full` sends the whole message with every update, as wolli 0.0.2 did; \
+                            `snapshot` sends what the newest run has produced so far, and patches of it, beside the notices and dialogs. The default is `delta`, and `view` in `[events]` of config.toml changes it.",
+                    },
+                    {
+                        "name": "include", "in": "query", "style": "form", "explode": false,
+                        "schema": {"type": "array", "items": {"type": "string", "enum": words}},
+                        "description": "Notices to send beside the events: frames without a number that are not replayed. The default is none, and \
+                            `include` in `[events]` of config.toml changes it.",
+                    },
+                    {
+                        "name": "after", "in": "query", "schema": {"type": "string"},
+                        "description": "The last entry that the reader has. A `hello` that does not resume brings those after it.",
+                    },
+                    {
+                        "name": "Last-Event-ID", "in": "header", "schema": {"type": "string"},
+                        "description": "The number of the last frame that the reader saw: digits. What cannot be resumed is a gap, and told in `hello`.",
+                    },
+                ],
+                "responses": responses(
+                    &stream("`hello`, then the frames that were missed, then what happens.", &schemas.of::<Hello>(), &message),
+                    &["NotFound", "InternalError", "Unavailable"],
+                ),
+            })
+        }
         ("GET", "/sessions/{id}/entries") => json!({
             "operationId": "sessionEntries",
             "summary": "What happened in a session, in pages",

@@ -107,13 +107,35 @@ async fn daemon() -> (TestDaemon, String) {
 }
 
 #[tokio::test]
+async fn snapshots_are_what_the_document_says() {
+    let strict = Schemas::strict(&committed());
+    let (daemon, id) = daemon().await;
+    let mut reader = Events::new(daemon.stream(&format!("/sessions/{id}/events?view=snapshot&include=all")).await);
+    strict.must_be("Hello", &reader.event().await.unwrap().1);
+    let (_, first) = reader.event().await.unwrap();
+    strict.must_be("UniversalSnapshot", &first["patch"]["full"]);
+    daemon.command(&id, json!({"type": "prompt", "message": "!tool bash {\"command\":\"printf hi\"}"})).await;
+    let mut seen = BTreeSet::new();
+    loop {
+        let (_, frame) = reader.event().await.unwrap();
+        let kind = frame["type"].as_str().unwrap().to_owned();
+        strict.must_be(if kind == "snapshot" { "SnapshotFrame" } else { "SessionEvent" }, &frame);
+        seen.insert(kind);
+        if frame["patch"]["set"]["phase"] == "done" {
+            break;
+        }
+    }
+    assert!(seen.contains("snapshot") && seen.contains("usage"), "{seen:?}");
+}
+
+#[tokio::test]
 async fn streams_are_what_the_document_says() {
     let strict = Schemas::strict(&committed());
     let (daemon, id) = daemon().await;
     let mut agent = Events::new(daemon.stream("/events").await);
     let (_, hello) = agent.event().await.unwrap();
     strict.must_be("AgentState", &hello);
-    for view in operations::VIEWS {
+    for view in ["delta", "full"] {
         let mut reader = Events::new(daemon.stream(&format!("/sessions/{id}/events?view={view}&include=all")).await);
         let (name, hello) = reader.event().await.unwrap();
         assert_eq!(name, "hello");
