@@ -316,9 +316,10 @@ async fn snapshots_follow_a_run_over_cuts_and_gaps() {
         let wanted = format!("{round} more ");
         snapshots.until(|snapshot| snapshot.text.as_ref().is_some_and(|text| text.ends_with(&wanted))).await.unwrap();
     }
-    let state = daemon.state();
-    let whole = Follower::attach(&state, &json!({}), state.frames.len()).fold;
-    drop(state);
+    let whole = {
+        let state = daemon.state();
+        Follower::attach(&state, &json!({}), state.frames.len()).fold
+    };
     assert_eq!(snapshots.read(Clone::clone), *whole.snapshot());
     assert!(daemon.count("view=snapshot") > 20);
     drop(snapshots);
