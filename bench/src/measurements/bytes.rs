@@ -1,4 +1,4 @@
-//! bytes: what one reader receives for a reply, as a multiple of its text, and how that grows with the reply.
+//! bytes: what one reader receives for a reply, as a multiple of its text, and how that grows with the reply; and what the views cost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use super::float;
-use crate::harness::{Bench, BenchHome, Daemon};
+use crate::harness::{Bench, BenchHome, Daemon, cpu_time};
 use crate::pacing::Window;
 use crate::provider::{Pace, Provider, Script, text_bytes};
 use crate::readers::Crowd;
@@ -30,6 +30,7 @@ pub(super) async fn measure(bench: &Bench, rows: &mut Vec<Row>) -> Result<()> {
     let short = Wire::of(&daemon, &provider, SHORT, "delta").await?;
     let long = Wire::of(&daemon, &provider, LONG, "delta").await?;
     let full = Wire::of(&daemon, &provider, SHORT, "full").await?;
+    let snapshot = Wire::of(&daemon, &provider, LONG, "snapshot").await?;
     daemon.stop().await?;
 
     let growth = float(long.bytes) / float(short.bytes);
@@ -45,7 +46,16 @@ pub(super) async fn measure(bench: &Bench, rows: &mut Vec<Row>) -> Result<()> {
         format!("{} bytes, {:.0} times the text", full.bytes, float(full.bytes) / float(full.text)),
         Verdict::Note,
     );
+    let share = float(snapshot.bytes) / float(long.bytes);
+    let cost = snapshot.processor.as_secs_f64() / long.processor.as_secs_f64().max(0.001);
+    let snapshot_row = Row::new(
+        format!("view snapshot, {LONG} tokens, over view delta"),
+        "-",
+        format!("{share:.2} of the bytes in {} frames, {cost:.2} of the processor time", snapshot.frames),
+        Verdict::Note,
+    );
     rows.extend([short.row(SHORT), long.row(LONG), growth_row.number("ratio", growth), full_row.number("bytes", float(full.bytes))]);
+    rows.push(snapshot_row.number("bytesRatio", share).number("processorRatio", cost).number("frames", float(snapshot.frames)));
     Ok(())
 }
 
@@ -53,6 +63,8 @@ struct Wire {
     text: u64,
     bytes: u64,
     frames: u64,
+    /// What the daemon took for it.
+    processor: Duration,
 }
 
 impl Wire {
@@ -62,6 +74,7 @@ impl Wire {
         let reader = Crowd::attach(daemon.target.address, vec![session.attach(view)], base).await?;
         let progress = Arc::clone(reader.progress());
         let (bytes, frames) = (progress.bytes(), progress.frames());
+        let before = cpu_time(daemon.pid()?)?;
         let window = Window::new(Arc::clone(&progress), 1);
         provider.set_script(Script { tokens, pace: Pace::Window(window), stamped: false });
         session.prompt().await?;
@@ -69,7 +82,8 @@ impl Wire {
         let numbers = session.last_id().await? - base;
         ensure!(numbers >= tokens, "a reply of {tokens} tokens made {numbers} numbered frames");
         ensure!(progress.finished(numbers, ARRIVAL_LIMIT).await, "{} of {numbers} frames arrived", progress.delivered());
-        Ok(Self { text: text_bytes(tokens), bytes: progress.bytes() - bytes, frames: progress.frames() - frames })
+        let processor = cpu_time(daemon.pid()?)?.saturating_sub(before);
+        Ok(Self { text: text_bytes(tokens), bytes: progress.bytes() - bytes, frames: progress.frames() - frames, processor })
     }
 
     fn row(&self, tokens: u64) -> Row {
