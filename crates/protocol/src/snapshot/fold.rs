@@ -137,6 +137,13 @@ impl SnapshotFold {
         length(&self.snapshot.text) + length(&self.snapshot.reasoning) + calls * CALL_BYTES
     }
 
+    /// Gives back what the texts reserved for growing on.
+    pub fn shrink_to_fit(&mut self) {
+        for text in [&mut self.snapshot.text, &mut self.snapshot.reasoning].into_iter().flatten() {
+            text.shrink_to_fit();
+        }
+    }
+
     /// Back to a session in which nothing has run; readers are told of that as of any change.
     pub fn forget(&mut self) {
         let session_id = self.snapshot.session_id.clone().unwrap_or_default();

@@ -13,6 +13,7 @@ use wolli_protocol::state::{InFlight, Queues, SessionState, Waiting};
 use super::attach::Joined;
 use super::frame::{Audience, Body, Frame, Include};
 use super::live::{Live, lock};
+use super::pack::Pack;
 use crate::clock::now_millis;
 use crate::dialogs::OpenDialogs;
 use crate::limits::{RING_BYTES, RING_FRAMES, RING_SPARE_BYTES};
@@ -49,6 +50,8 @@ pub(super) struct Log {
     pub(super) leaf: Option<EntryId>,
     pub(super) closed: bool,
     pub(super) joined: Option<Joined>,
+    /// What the ring of a session that left memory does not hold twice.
+    pack: Pack,
 }
 
 impl Log {
@@ -202,6 +205,7 @@ impl Hub {
             leaf: None,
             closed: false,
             joined: None,
+            pack: Pack::default(),
         };
         log.show_settings();
         let (head, urgent) = (watch::Sender::new(0), watch::Sender::new(0));
@@ -350,14 +354,25 @@ impl Hub {
         log.bytes + log.snapshot.bytes()
     }
 
-    /// Keeps no more frames than a ring always keeps; for a session that left memory.
+    /// Keeps no more frames than a ring always keeps, and long texts once; for a session that left memory. Until
+    /// [`restore_ring`](Self::restore_ring) nobody may read the frames.
     pub fn shrink_ring(&self) {
         let mut log = self.lock();
+        let log = &mut *log;
         while log.numbered > RING_FRAMES {
             log.drop_oldest();
         }
+        log.bytes -= log.pack.pack(&mut log.frames, log.first_position);
         log.frames.shrink_to_fit();
+        log.snapshot.shrink_to_fit();
         log.joined = None;
+    }
+
+    /// The frames as they were before [`shrink_ring`](Self::shrink_ring); for a session that comes back.
+    pub fn restore_ring(&self) {
+        let mut log = self.lock();
+        let log = &mut *log;
+        log.bytes += log.pack.unpack(&mut log.frames, log.first_position);
     }
 
     /// Forgets the frames and the snapshot, keeps the numbers. Readers that were behind have to start from a new `hello`.

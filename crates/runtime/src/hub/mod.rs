@@ -13,6 +13,7 @@ mod frame;
 mod full;
 mod live;
 mod log;
+mod pack;
 mod snapshot;
 
 pub use attach::{Attach, Attached, Batch, Cursor, CursorEnd};

@@ -316,3 +316,60 @@ proptest! {
         })?;
     }
 }
+
+/// A ring with an answer, a tool and its result, all of them long.
+fn long_ring(texts: &[String]) -> Arc<Hub> {
+    let hub = hub();
+    for (number, text) in texts.iter().enumerate() {
+        let entry: EntryId = format!("e{number}").as_str().into();
+        begin(&hub, entry.as_str());
+        hub.publish(&SessionEvent::MessageUpdate {
+            assistant_message_event: AssistantMessageEvent::TextEnd { content_index: 0, content: text.clone(), partial: None },
+            message: None,
+        });
+        let mut message = AssistantMessage::begin(&Model::placeholder(), 1);
+        message.content = serde_json::from_value(json!([{"type": "text", "text": text}, {"type": "text", "text": "short"}])).unwrap();
+        hub.publish(&SessionEvent::MessageEnd { message: Message::Assistant(message), entry_id: Some(entry) });
+    }
+    hub
+}
+
+#[tokio::test]
+async fn the_ring_of_an_evicted_session_holds_long_texts_once_and_gives_all_of_it_back() {
+    let long = |seed: usize| (0..20_000).map(|word| format!("w{} \"q\" \u{e9}\n", word * seed % 977)).collect::<String>();
+    for texts in [
+        vec![long(3)],
+        vec!["same ".repeat(40_000)],
+        // A text that an earlier answer had, and one that is its beginning.
+        vec![long(5), long(5), long(5)[..79_999].to_owned()],
+        vec!["short".to_owned(), long(7), String::new(), "x".repeat(5000)],
+        vec!["short".to_owned()],
+    ] {
+        let hub = long_ring(&texts);
+        let whole = hub.kept_bytes();
+        let read = |id: &str| {
+            let attach = Attach { last_event_id: Some(id.to_owned()), ..Attach::default() };
+            hub.attach(&attach).cursor
+        };
+        let before = drain(&mut read("0")).await.unwrap();
+        for _ in 0..2 {
+            hub.shrink_ring();
+            let packed = hub.kept_bytes();
+            let doubled: usize = texts.iter().map(|text| json!(text).to_string().len()).filter(|length| *length > 4200).sum();
+            assert!(packed + doubled <= whole + 300, "{whole} became {packed}, {doubled} were there twice");
+            hub.restore_ring();
+            assert_eq!(hub.kept_bytes(), whole);
+            assert_eq!(drain(&mut read("0")).await.unwrap(), before);
+        }
+        // What leaves while it is packed takes nothing with it that others need.
+        hub.shrink_ring();
+        let last = hub.last_id();
+        hub.publish(&text_delta(&"y".repeat(RING_BYTES - 600_000)));
+        hub.restore_ring();
+        let kept = drain(&mut read(&last.to_string())).await.unwrap();
+        assert_eq!(kept.len(), 1);
+        hub.clear_ring();
+        hub.restore_ring();
+        hub.shrink_ring();
+    }
+}

@@ -36,10 +36,12 @@ impl Hubs {
 
     /// The log that this process already has for a session, taken into use again.
     pub(super) fn reuse(&self, id: &SessionId) -> Option<Arc<Hub>> {
-        self.with(|kept| {
+        let hub = self.with(|kept| {
             kept.evicted.retain(|evicted| evicted != id);
             kept.by_session.get(id).cloned()
-        })
+        })?;
+        hub.restore_ring();
+        Some(hub)
     }
 
     /// Keeps a new log.
