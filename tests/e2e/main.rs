@@ -20,5 +20,6 @@ mod overload;
 mod readers;
 mod real_turn;
 mod shutdown;
+mod skills;
 mod snapshots;
 mod turn_ends;

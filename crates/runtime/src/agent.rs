@@ -61,6 +61,24 @@ impl Agent {
     }
 }
 
+impl Agent {
+    /// Changes the file under its lock, as `decide` says from what is in it then; false if it says nothing.
+    ///
+    /// # Errors
+    /// The file could not be read or written; nothing changed then.
+    pub fn change_by(&self, decide: impl FnOnce(&AgentDocument) -> Option<Change>) -> Result<bool, AgentError> {
+        let mut changed = false;
+        let loaded = agent::update(&self.home, |document| {
+            if let Some(change) = decide(document) {
+                document.apply(change);
+                changed = true;
+            }
+        })?;
+        self.lock().clone_from(&loaded.document);
+        Ok(changed)
+    }
+}
+
 impl AgentFiles for Agent {
     fn set_purpose(&self, purpose: &str) -> Result<(), String> {
         self.change(Change::Purpose(purpose.to_owned())).map_err(|error| error.to_string())

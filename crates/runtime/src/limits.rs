@@ -49,6 +49,9 @@ pub const UNATTENDED_LINGER: Duration = Duration::from_secs(60);
 /// How long runs get to end by themselves when the daemon stops; process groups are killed after it.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
+/// Patterns of models that one scope is made of; each is compared with every model.
+pub const SCOPE_PATTERNS: usize = 1000;
+
 /// Idempotency keys that a session remembers; the oldest are forgotten first.
 pub const IDEMPOTENCY_KEYS: usize = 1024;
 

@@ -45,6 +45,7 @@ async fn open_with(folder: &Path, config: Config) -> Runtime {
         agent: loaded,
         environment,
         config,
+        config_files: Vec::new(),
         diagnostics: Vec::new(),
         ports: wolli_runtime::embed::Ports::default(),
     })

@@ -93,7 +93,7 @@ async fn execute(runtime: &Runtime, session: &SessionHandle, command: Command, s
         Command::RenameSession { target_session_id, session_name } => none(runtime.rename_session(&target_session_id, &session_name).await),
         Command::GetAvailableModels => named("models", &runtime.available_models()),
         Command::GetToolInfo => {
-            let tools = runtime.tools();
+            let tools = text(runtime.tools_of(id).await)?;
             let active: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
             data(&json!({ "tools": tools, "activeToolNames": active }))
         }
@@ -122,13 +122,13 @@ async fn execute(runtime: &Runtime, session: &SessionHandle, command: Command, s
                 .await,
         )?),
         Command::AbortCompaction => none(runtime.with_session(id, |session| async move { session.abort_compaction().await }).await),
-        Command::Reload => unavailable("reload"),
-        Command::InstallPlugin { .. } => unavailable("install_plugin"),
-        Command::RemovePlugin { .. } => unavailable("remove_plugin"),
-        Command::UpdatePlugins { .. } => unavailable("update_plugins"),
-        Command::OnboardPlugin { .. } => unavailable("onboard_plugin"),
-        Command::SetScopedModels { .. } => unavailable("set_scoped_models"),
-        Command::SetEnabledModels { .. } => unavailable("set_enabled_models"),
+        Command::Reload => none(runtime.reload().await),
+        Command::InstallPlugin { source } => none(runtime.install_plugin(&source).await),
+        Command::RemovePlugin { source } => named("removed", &text(runtime.remove_plugin(&source).await)?),
+        Command::UpdatePlugins { source } => none(runtime.update_plugins(source.as_deref()).await),
+        Command::OnboardPlugin { source } => named("results", &runtime.onboard_plugin(&source)),
+        Command::SetScopedModels { enabled_model_ids } => none(runtime.set_scoped_models(id, enabled_model_ids).await),
+        Command::SetEnabledModels { enabled_models } => none(runtime.set_enabled_models(enabled_models).await),
         Command::GetUsage => data(&text(runtime.usage(id).await)?),
     }
 }
@@ -154,9 +154,6 @@ fn submit_behavior(text: Option<&str>) -> Option<SubmitBehavior> {
     }
 }
 
-fn unavailable(command: &str) -> Result<Data, String> {
-    Err(format!("{command} is not available in this version of wolli"))
-}
 
 fn text<T>(result: Result<T, impl std::fmt::Display>) -> Result<T, String> {
     result.map_err(|error| error.to_string())

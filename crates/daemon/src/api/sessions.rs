@@ -62,6 +62,9 @@ pub(crate) fn session_error(error: &SessionError) -> Answer {
         | SessionError::Agent(_)
         | SessionError::Service(_)
         | SessionError::Invocation(_)
+        | SessionError::Reload(_)
+        | SessionError::NotReached(_)
+        | SessionError::Patterns(_)
         | SessionError::Command(_) => StatusCode::INTERNAL_SERVER_ERROR,
     };
     answer::error(status, &error.to_string())

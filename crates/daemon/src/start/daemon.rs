@@ -213,6 +213,7 @@ fn inputs(prepared: Prepared) -> Inputs {
         }
     });
     Inputs {
+        config_files: vec![root.config(), home.config_toml()],
         root,
         shared,
         home,

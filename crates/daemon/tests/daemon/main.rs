@@ -8,6 +8,7 @@ mod limits;
 mod logins;
 mod process;
 mod reference;
+mod reload;
 mod resources;
 mod shutdown;
 mod streams;

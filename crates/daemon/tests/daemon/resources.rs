@@ -10,14 +10,14 @@ use crate::support::{TestDaemon, TestHome};
 const GREET: &str = "---\nname: greet\ndescription: Greets somebody\n---\n\n# Greet\nSay hello.\n";
 
 impl TestHome {
-    fn put(&self, path: &str, content: &str) -> PathBuf {
+    pub(crate) fn put(&self, path: &str, content: &str) -> PathBuf {
         let path = self.home.path().join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, content).unwrap();
         path
     }
 
-    fn greeting() -> Self {
+    pub(crate) fn greeting() -> Self {
         let home = Self::new();
         home.put("skills/greet/SKILL.md", GREET);
         home.put("prompts/review.md", "---\ndescription: Reviews a file\n---\nReview $1 for ${2:-defects}.");

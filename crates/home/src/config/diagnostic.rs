@@ -12,6 +12,8 @@ pub struct Diagnostic {
     pub line: Option<usize>,
     /// What is wrong and what would be right.
     pub message: String,
+    /// Nothing of the file counts.
+    pub whole_file: bool,
 }
 
 impl fmt::Display for Diagnostic {

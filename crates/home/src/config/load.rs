@@ -69,7 +69,7 @@ impl File<'_> {
         match content {
             Ok(text) => self.text = text,
             Err(message) => {
-                self.report(None, message);
+                self.report_file(None, message);
                 return self.harden_all();
             }
         }
@@ -80,7 +80,7 @@ impl File<'_> {
         match parsed {
             Ok(table) => self.take(table.get_ref()),
             Err(e) => {
-                self.report(e.span().map(|span| span.start), format!("the file is not valid TOML: {}", e.message()));
+                self.report_file(e.span().map(|span| span.start), format!("the file is not valid TOML: {}", e.message()));
                 self.harden_all();
             }
         }
@@ -156,9 +156,16 @@ impl File<'_> {
         }
     }
 
+    fn report_file(&mut self, offset: Option<usize>, message: String) {
+        self.report(offset, message);
+        if let Some(last) = self.configuration.diagnostics.last_mut() {
+            last.whole_file = true;
+        }
+    }
+
     fn report(&mut self, offset: Option<usize>, message: String) {
         let before = offset.and_then(|offset| self.text.as_bytes().get(..offset));
         let line = before.map(|before| before.iter().filter(|byte| **byte == b'\n').count() + 1);
-        self.configuration.diagnostics.push(Diagnostic { path: self.path.to_owned(), line, message });
+        self.configuration.diagnostics.push(Diagnostic { path: self.path.to_owned(), line, message, whole_file: false });
     }
 }

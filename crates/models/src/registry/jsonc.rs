@@ -18,6 +18,16 @@ impl std::fmt::Debug for ConfigText {
     }
 }
 
+impl ConfigText {
+    /// Whether the text can be read at all; what it says is judged by the registry.
+    ///
+    /// # Errors
+    /// What is wrong and where, without a quotation.
+    pub fn check(&self) -> Result<(), String> {
+        parse(&self.text).map(|_| ())
+    }
+}
+
 const OPTIONS: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_trailing_commas: true,

@@ -154,7 +154,7 @@ impl EngineBuilder {
         let lock = HomeLock::acquire(&home.daemon_lock(), holder, DRAINING_LIMIT)?;
         let shared = SharedFolder::new(root.path().join("agent"));
         let Self { environment, config, ports, .. } = self;
-        Ok((Inputs { root, shared, home, agent, environment, config, diagnostics: Vec::new(), ports }, lock))
+        Ok((Inputs { root, shared, home, agent, environment, config, config_files: Vec::new(), diagnostics: Vec::new(), ports }, lock))
     }
 }
 

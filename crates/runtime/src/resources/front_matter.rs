@@ -172,10 +172,8 @@ mod tests {
             let parts = split(&text);
             prop_assert!(!parts.body.contains('\r'));
             prop_assert_eq!(parts.body.trim(), parts.body.as_str());
-            if let Some(yaml) = parts.yaml {
-                if let Err(message) = parse(&yaml) {
-                    prop_assert!(!message.contains('\n'));
-                }
+            if let Some(Err(message)) = parts.yaml.map(|yaml| parse(&yaml)) {
+                prop_assert!(!message.contains('\n'));
             }
         }
 

@@ -1,4 +1,5 @@
-//! What wolli 0.0.2 would load as code, and we do not: in-process extensions and integrations, and plugins. Each is told, none is opened.
+//! What wolli 0.0.2 would load as code, and we do not: in-process extensions and integrations. Each is told, none is opened. Accounts of
+//! integrations are only looked at for being readable.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +23,20 @@ pub(super) fn problems(home: &Path, user_home: Option<&Path>, settings: &Map<Str
         let text = format!("{word} is not loaded: code within the process is not supported");
         problems.extend(found.into_iter().map(|path| (text.clone(), path)));
     }
+    problems.extend(accounts_problem(home));
     problems
+}
+
+fn accounts_problem(home: &Path) -> Option<(String, PathBuf)> {
+    let path = home.join("integrations.json");
+    let problem = match wolli_home::reading::read(&path) {
+        Ok(Some(content)) if !content.iter().all(u8::is_ascii_whitespace) => {
+            serde_json::from_slice::<Map<String, Value>>(&content).err()?.to_string()
+        }
+        Ok(_) => return None,
+        Err(error) => error.to_string(),
+    };
+    Some((format!("integrations.json cannot be used: {problem}"), path))
 }
 
 /// The files and folders that would be loaded, in the order of their names.

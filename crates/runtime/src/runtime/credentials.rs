@@ -12,65 +12,89 @@ use futures_util::future::BoxFuture;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use wolli_exec::{Ending, Program, RunSettings};
-use wolli_home::config::Config;
 use wolli_home::environment::Environment;
 use wolli_home::lockdir::map_file::{MapFile, MapFileError, Stamp};
 use wolli_home::paths::{AgentHome, SharedFolder};
 use wolli_models::credentials::{CredentialMap, CredentialSource, Tier, system_clock};
 use wolli_models::indirection::{CommandRunner, Resolver};
 use wolli_models::registry::{ConfigText, Registry, RegistryInputs};
+use wolli_protocol::model::Model;
 use wolli_protocol::resource::{DiagnosticKind, ResourceDiagnostic};
 
 use super::hubs::Hubs;
 use crate::embed::Ports;
 
-/// Reads everything that says which models there are. Blocking. Broken files are diagnostics of the registry or of ours.
-pub(super) fn load_registry(
-    home: &AgentHome,
-    shared: &SharedFolder,
-    environment: &Environment,
-    config: &Config,
-    ports: &Ports,
+/// What the list of models is made from. A list never changes; when `models.json` did, another is made.
+pub(super) struct ModelSources {
+    models_json: PathBuf,
+    /// Keeps what commands printed, over reloads too.
+    resolver: Arc<Resolver>,
     credentials: Arc<dyn CredentialSource>,
-) -> (Registry, Vec<ResourceDiagnostic>) {
-    let mut diagnostics = Vec::new();
-    let models = shared.models();
-    let models_json = match wolli_home::reading::read(&models) {
-        Ok(Some(bytes)) => {
-            Some(ConfigText { path: models.to_string_lossy().into_owned(), text: String::from_utf8_lossy(&bytes).into_owned() })
+    provided: Vec<Model>,
+    /// Whether the demonstration may stand in, unless a later configuration says otherwise.
+    demo: bool,
+}
+
+impl std::fmt::Debug for ModelSources {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ModelSources").field("models_json", &self.models_json).finish_non_exhaustive()
+    }
+}
+
+impl ModelSources {
+    pub(super) fn new(
+        home: &AgentHome,
+        shared: &SharedFolder,
+        environment: &Environment,
+        ports: &Ports,
+        demo: bool,
+        credentials: Arc<dyn CredentialSource>,
+    ) -> Self {
+        let variables: wolli_models::indirection::Environment =
+            environment.variables().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?))).collect();
+        let commands = Commands {
+            folder: home.path().to_owned(),
+            environment: environment
+                .variables()
+                .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned())))
+                .filter(|(name, _)| name != "WOLLI_DAEMON_TOKEN")
+                .collect(),
+        };
+        Self {
+            models_json: shared.models(),
+            resolver: Arc::new(Resolver::new(variables, Arc::new(commands))),
+            credentials,
+            provided: ports.models.as_ref().map(|port| port.models()).unwrap_or_default(),
+            demo,
         }
-        Ok(None) => None,
-        Err(error) => {
-            diagnostics.push(ResourceDiagnostic {
-                kind: DiagnosticKind::Error,
-                message: format!("models.json cannot be read: {error}"),
-                path: Some(models.to_string_lossy().into_owned()),
-                collision: None,
-            });
-            None
+    }
+
+    /// `models.json` as it is now, if there is one. Blocking.
+    ///
+    /// # Errors
+    /// Why the file cannot be read.
+    pub(super) fn read(&self) -> Result<Option<ConfigText>, String> {
+        let path = self.models_json.to_string_lossy().into_owned();
+        match wolli_home::reading::read(&self.models_json) {
+            Ok(Some(bytes)) => Ok(Some(ConfigText { path, text: String::from_utf8_lossy(&bytes).into_owned() })),
+            Ok(None) => Ok(None),
+            Err(error) => Err(format!("models.json cannot be read: {error}")),
         }
-    };
-    let variables: wolli_models::indirection::Environment =
-        environment.variables().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?))).collect();
-    let commands = Commands {
-        folder: home.path().to_owned(),
-        environment: environment
-            .variables()
-            .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned())))
-            .filter(|(name, _)| name != "WOLLI_DAEMON_TOKEN")
-            .collect(),
-    };
-    let registry = Registry::load(RegistryInputs {
-        catalogue_override: None,
-        models_json,
-        resolver: Arc::new(Resolver::new(variables, Arc::new(commands))),
-        credentials,
-        runtime_keys: BTreeMap::new(),
-        clock: system_clock,
-        provided: ports.models.as_ref().map(|port| port.models()).unwrap_or_default(),
-        demo: config.models.demo,
-    });
-    (registry, diagnostics)
+    }
+
+    /// The models of this moment. What is wrong in the text is a diagnostic of the registry.
+    pub(super) fn load(&self, models_json: Option<ConfigText>, demo: Option<bool>) -> Registry {
+        Registry::load(RegistryInputs {
+            catalogue_override: None,
+            models_json,
+            resolver: Arc::clone(&self.resolver),
+            credentials: Arc::clone(&self.credentials),
+            runtime_keys: BTreeMap::new(),
+            clock: system_clock,
+            provided: self.provided.clone(),
+            demo: demo.unwrap_or(self.demo),
+        })
+    }
 }
 
 /// Runs `!command` values: what prints a key runs with the daemon's own environment, less our token.

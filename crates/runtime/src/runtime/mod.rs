@@ -11,13 +11,18 @@ mod logins;
 mod models;
 mod open;
 mod overview;
+mod plugins;
+mod reload;
 mod resources;
+mod scope;
 mod services;
 mod sessions;
+mod sources;
 
 pub use control::{ControlEnd, ControlReader};
 pub use logins::LoginError;
 pub use open::{Inputs, OpenError, Runtime};
+pub use plugins::PluginError;
 pub use sessions::{AttachedSession, SessionError};
 
 pub(crate) use services::Services;

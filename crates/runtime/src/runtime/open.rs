@@ -1,6 +1,7 @@
 //! Opening an agent's home, and closing it.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,13 +18,14 @@ use wolli_models::request::ClientConfig;
 use wolli_protocol::resource::{DiagnosticKind, ResourceDiagnostic};
 
 use super::control::Control;
-use super::credentials::{self, Stored};
+use super::credentials::{ModelSources, Stored};
 use super::current::Current;
 use super::diagnostics::{Diagnostics, Topic, diagnostic};
 use super::hubs::Hubs;
 use super::logins::Logins;
 use super::services::Services;
 use super::sessions::Slots;
+use super::sources::Sources;
 use crate::agent::Agent;
 use crate::embed::{Ports, PromptPort};
 use crate::resources::{Places, Resources};
@@ -43,6 +45,8 @@ pub struct Inputs {
     pub agent: Loaded,
     pub environment: Environment,
     pub config: Config,
+    /// Where `config` was read from, for a reload; none if it comes from elsewhere and stays as it is.
+    pub config_files: Vec<PathBuf>,
     /// What was wrong with the configuration; shown with the runtime's own diagnostics.
     pub diagnostics: Vec<ResourceDiagnostic>,
     /// What the program brings along; the daemon brings nothing.
@@ -92,7 +96,9 @@ pub struct Runtime {
     pub(super) services: Arc<Services>,
     pub(super) slots: Arc<Slots>,
     pub(super) listing: Arc<Mutex<Listing>>,
-    pub(super) shared: SharedFolder,
+    pub(super) sources: Arc<Sources>,
+    /// Held by a reload, so that there is one at a time.
+    pub(super) reloading: Arc<tokio::sync::Mutex<()>>,
     pub(super) equipment: Arc<Equipment>,
     pub(super) service: Arc<dyn ServiceManager>,
     pub(super) diagnostics: Arc<Diagnostics>,
@@ -109,7 +115,7 @@ impl Runtime {
         let equipment = Arc::new(Equipment::new(&inputs.ports)?);
         let service = Arc::clone(&inputs.ports.service);
         let prepared = tasks.spawn_blocking(move || prepare(inputs));
-        let Prepared { services, listing, shared, diagnostics } = match prepared.await {
+        let Prepared { services, listing, sources, diagnostics } = match prepared.await {
             Ok(prepared) => prepared?,
             Err(error) => return Err(OpenError::Home { path: String::new(), source: std::io::Error::other(error) }),
         };
@@ -120,7 +126,8 @@ impl Runtime {
             services,
             slots: Arc::new(Slots(Mutex::new(HashMap::new()))),
             listing: Arc::new(Mutex::new(listing)),
-            shared,
+            sources: Arc::new(sources),
+            reloading: Arc::default(),
             equipment,
             service,
             diagnostics: Arc::new(diagnostics),
@@ -191,13 +198,13 @@ impl Runtime {
 struct Prepared {
     services: Services,
     listing: Listing,
-    shared: SharedFolder,
+    sources: Sources,
     diagnostics: Diagnostics,
 }
 
 /// Reads everything that does not grow with the agent's history. Blocking.
 fn prepare(inputs: Inputs) -> Result<Prepared, OpenError> {
-    let Inputs { root, shared, home, agent, environment, config, mut diagnostics, ports } = inputs;
+    let Inputs { root, shared, home, agent, environment, config, config_files, mut diagnostics, ports } = inputs;
     for folder in [home.sessions(), home.temporary()] {
         wolli_home::atomic::create_folder(&folder)
             .map_err(|source| OpenError::Home { path: folder.to_string_lossy().into_owned(), source })?;
@@ -212,8 +219,12 @@ fn prepare(inputs: Inputs) -> Result<Prepared, OpenError> {
             (Some(Arc::clone(&stored)), stored)
         }
     };
-    let (registry, problems) = credentials::load_registry(&home, &shared, &environment, &config, &ports, source);
-    diagnostics.extend(problems);
+    let models = ModelSources::new(&home, &shared, &environment, &ports, config.models.demo, source);
+    let models_json = models.read().unwrap_or_else(|problem| {
+        diagnostics.push(diagnostic(DiagnosticKind::Error, problem, Some(&shared.models())));
+        None
+    });
+    let registry = models.load(models_json, None);
     let places = Places { home: home.path().to_owned(), user_home: environment.user_home().map(std::path::Path::to_owned) };
     // What is wrong with the settings is told when the first session reads them.
     let (settings, _) = read_settings(&shared, &agent.document);
@@ -242,12 +253,13 @@ fn prepare(inputs: Inputs) -> Result<Prepared, OpenError> {
         control_state: ControlState::new(&home, &root, &shared),
         agent: Arc::new(Agent::new(home, agent.document)),
         spill_folder,
-        bash_time_limit: config.limits.bash_timeout,
+        bash_time_limit: Current::new(config.limits.bash_timeout),
         resume_unasked: config.resume.auto,
         ledger,
         token: CancellationToken::new(),
     };
-    Ok(Prepared { services, listing, shared, diagnostics })
+    let sources = Sources { shared, configuration: config_files, places, models, environment };
+    Ok(Prepared { services, listing, sources, diagnostics })
 }
 
 /// Opens the record of running programs and ends what a killed daemon left. Without it nothing is recorded.
@@ -272,11 +284,16 @@ fn open_ledger(home: &AgentHome, diagnostics: &Diagnostics) -> Option<Ledger> {
 impl Runtime {
     /// The settings of the moment: the shared tier with the agent's own laid on top. Blocking.
     pub(super) fn settings(&self) -> Settings {
-        let (settings, problems) = read_settings(&self.shared, &self.services.agent.refresh());
-        for problem in self.diagnostics.replace(Topic::Settings, problems) {
+        let (settings, problems) = read_settings(&self.sources.shared, &self.services.agent.refresh());
+        self.renew_diagnostics(Topic::Settings, problems);
+        settings
+    }
+
+    /// Puts what is wrong now in the place of what was told about `topic` before.
+    pub(super) fn renew_diagnostics(&self, topic: Topic, diagnostics: Vec<ResourceDiagnostic>) {
+        for problem in self.diagnostics.replace(topic, diagnostics) {
             self.tell(&problem);
         }
-        settings
     }
 }
 

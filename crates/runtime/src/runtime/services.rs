@@ -49,7 +49,8 @@ pub(crate) struct Services {
     /// What tools keep away from.
     pub(crate) control_state: ControlState,
     pub(crate) spill_folder: PathBuf,
-    pub(crate) bash_time_limit: Duration,
+    /// Replaced by a reload.
+    pub(super) bash_time_limit: Current<Duration>,
     /// Sessions that were cut off go on by themselves when they become resident.
     pub(crate) resume_unasked: bool,
     /// What runs, so that the next daemon can end what a killed one left.
@@ -65,7 +66,7 @@ impl Services {
             environment: Arc::clone(&self.tool_environment),
             spill_dir: self.spill_folder.clone(),
             cancel,
-            bash_time_limit: self.bash_time_limit,
+            bash_time_limit: *self.bash_time_limit.get(),
             ledger: self.ledger.clone(),
             control: self.control_state.clone(),
             agent: Arc::clone(&self.agent) as Arc<dyn AgentFiles>,

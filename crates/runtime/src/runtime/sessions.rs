@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 use wolli_home::agent::Change;
+use wolli_home::settings::Settings;
 use wolli_models::registry::SelectError;
 use wolli_protocol::answer::UsageTotals;
 use wolli_protocol::event::ControlEvent;
@@ -63,17 +64,27 @@ pub enum SessionError {
     Service(#[from] ServiceError),
     #[error(transparent)]
     Invocation(#[from] InvocationError),
+    #[error("nothing was reloaded: {0}")]
+    Reload(String),
+    #[error("reloaded, but not in every session: {0}")]
+    NotReached(String),
+    #[error("at most {0} model patterns can be given")]
+    Patterns(usize),
     #[error("the daemon is shutting down")]
     ShuttingDown,
 }
 
-type Slot = Arc<tokio::sync::Mutex<Option<SessionHandle>>>;
+pub(super) type Slot = Arc<tokio::sync::Mutex<Option<SessionHandle>>>;
 
 /// The resident sessions. The lock of a slot is held while its session opens, so that it is built once.
 #[derive(Debug)]
 pub(super) struct Slots(pub(super) Mutex<HashMap<SessionId, Slot>>);
 
 impl Slots {
+    pub(super) fn all(&self) -> Vec<(SessionId, Slot)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|(id, slot)| (id.clone(), Arc::clone(slot))).collect()
+    }
+
     pub(super) fn slot(&self, id: &SessionId) -> Slot {
         let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = slots.get(id) {
@@ -196,10 +207,13 @@ impl Runtime {
 
     /// Gives a session file the tools, the prompt and the model that a session gets which becomes resident now. Blocking.
     fn parts(&self, file: SessionFile, restored: Option<Restored>, sidecar: Sidecar, hub: Arc<Hub>, stage: Stage) -> SessionParts {
+        let saved = self.settings();
         let settings = match &restored {
-            Some(restored) => self.start(restored.model.as_ref(), restored.level),
-            None => self.start(None, None),
+            Some(restored) => self.start(&saved, restored.model.as_ref(), restored.level),
+            None => self.start(&saved, None, None),
         };
+        let scoped_models = self.first_scope(&saved);
+        hub.update(|state| state.scoped_models = scoped_models);
         let (tools, system_prompt) = self.equip(stage);
         SessionParts {
             id: hub.session_id().clone(),
@@ -239,8 +253,8 @@ impl Runtime {
     }
 
     /// The model and level of a session that becomes resident now. Blocking.
-    fn start(&self, recorded: Option<&RestoredModel>, level: Option<ThinkingLevel>) -> TurnSettings {
-        let start = start_of_session(&self.services.registry.get(), &self.settings(), recorded, level);
+    fn start(&self, saved: &Settings, recorded: Option<&RestoredModel>, level: Option<ThinkingLevel>) -> TurnSettings {
+        let start = start_of_session(&self.services.registry.get(), saved, recorded, level);
         if let Some(notice) = start.notice {
             self.note(Topic::Model, diagnostic(DiagnosticKind::Warning, notice, None));
         }
@@ -479,7 +493,7 @@ impl Runtime {
         Ok(level)
     }
 
-    async fn change_agent(&self, change: Change) -> Result<(), SessionError> {
+    pub(super) async fn change_agent(&self, change: Change) -> Result<(), SessionError> {
         self.blocking(move |runtime| runtime.services.agent.change(change)).await?.map_err(|error| SessionError::Agent(error.to_string()))
     }
 
@@ -505,6 +519,15 @@ impl Runtime {
     #[must_use]
     pub fn tools(&self) -> Vec<ToolInfo> {
         self.equipment.tools(self.services.agent.stage()).specs().map(crate::tools::ToolSpec::info).collect()
+    }
+
+    /// The tools that a session has, in order; all of them are offered to the model.
+    ///
+    /// # Errors
+    /// The session cannot be had.
+    pub async fn tools_of(&self, id: &SessionId) -> Result<Vec<ToolInfo>, SessionError> {
+        let tools = self.with_session(id, |session| async move { session.tools().await }).await?;
+        Ok(tools.specs().map(crate::tools::ToolSpec::info).collect())
     }
 
     /// The agent's context files.

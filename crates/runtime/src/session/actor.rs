@@ -68,6 +68,8 @@ pub(crate) enum RunRequest {
     /// A turn is complete: write what was put off. The answer comes when it is handed over.
     SavePoint(oneshot::Sender<()>),
     Settings(oneshot::Sender<TurnSettings>),
+    /// The tools of the next turn.
+    Tools(oneshot::Sender<Arc<ToolSet>>),
 }
 
 /// What the next model call is to use.

@@ -63,6 +63,9 @@ impl Actor {
             Command::SeedAssistantMessage { text, reply } => self.seed_assistant_message(text, reply),
             Command::AppendMessage { message, reply } => self.append_message(*message, reply),
             Command::Rename { name, reply } => self.rename(&name, reply),
+            Command::Equip { tools, reply } => self.equip(tools, reply),
+            Command::SetScopedModels { models, reply } => self.set_scoped_models(models, reply),
+            Command::Tools { reply } => self.tell_tools(reply),
             Command::Retire { reply } => {
                 // Whoever asks while something is at work is told, and nothing happens.
                 self.retiring = matches!(self.phase, Phase::Idle);
@@ -94,6 +97,7 @@ impl Actor {
                 let _ = answer.send(());
             }
             RunRequest::Settings(answer) => drop(answer.send(self.settings.clone())),
+            RunRequest::Tools(answer) => drop(answer.send(Arc::clone(&self.tools))),
             RunRequest::Compacting(answer) => drop(answer.send(self.compaction_begins())),
             RunRequest::CountCompactions { counts, stored } => self.count_compactions(counts, stored),
             RunRequest::Compacted { result, answer } => {

@@ -9,12 +9,14 @@ use wolli_protocol::ids::SessionId;
 use wolli_protocol::message::{AssistantMessage, ImageContent, Message};
 use wolli_protocol::model::{Model, ThinkingLevel};
 use wolli_protocol::resource::CompactResult;
+use wolli_protocol::state::ScopedModel;
 
 use super::read::MessageSource;
 use super::writer::StoreError;
 use crate::compaction::CompactionError;
 use crate::dialogs::Dialogs;
 use crate::hub::Hub;
+use crate::tools::ToolSet;
 
 /// What to do with a prompt while a run is active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +120,18 @@ pub(crate) enum Command {
     Rename {
         name: String,
         reply: Reply<()>,
+    },
+    /// What a reload brought.
+    Equip {
+        tools: Arc<ToolSet>,
+        reply: Reply<()>,
+    },
+    SetScopedModels {
+        models: Vec<ScopedModel>,
+        reply: Reply<()>,
+    },
+    Tools {
+        reply: Reply<Arc<ToolSet>>,
     },
     /// Leaves memory for good, if nothing is at work.
     Retire {
@@ -322,6 +336,31 @@ impl SessionHandle {
     /// The disk refused, or the session is closed or overloaded.
     pub async fn rename(&self, name: String) -> Result<(), CommandError> {
         self.call(|reply| Command::Rename { name, reply }).await
+    }
+
+    /// Gives the session these tools from its next turn on, and looks up its model again. Cancel-safe: dropping the future does not
+    /// withdraw it.
+    ///
+    /// # Errors
+    /// The disk refused, or the session is closed or overloaded.
+    pub(crate) async fn equip(&self, tools: Arc<ToolSet>) -> Result<(), CommandError> {
+        self.call(|reply| Command::Equip { tools, reply }).await
+    }
+
+    /// Sets the models that the session switches between, for as long as it is resident.
+    ///
+    /// # Errors
+    /// The session is closed or overloaded.
+    pub async fn set_scoped_models(&self, models: Vec<ScopedModel>) -> Result<(), CommandError> {
+        self.call(|reply| Command::SetScopedModels { models, reply }).await
+    }
+
+    /// The tools of the session's next turn.
+    ///
+    /// # Errors
+    /// The session is closed or overloaded.
+    pub async fn tools(&self) -> Result<Arc<ToolSet>, CommandError> {
+        self.call(|reply| Command::Tools { reply }).await
     }
 
     /// Hands a command over without waiting for room, then waits for its answer.

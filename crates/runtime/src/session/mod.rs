@@ -7,6 +7,7 @@ mod commands;
 mod compact;
 mod context;
 mod deferred;
+mod equipment;
 mod file;
 mod handle;
 mod line;

@@ -210,6 +210,9 @@ impl Run {
     /// Asks the model and publishes its answer as it comes. A failure of the model is an answer, too.
     async fn ask_model(&mut self) -> Result<(EntryId, AssistantMessage), Failure> {
         let settings = self.ask(RunRequest::Settings).await.ok_or_else(|| Failure("the session is closing".into()))?;
+        if let Some(tools) = self.ask(RunRequest::Tools).await {
+            self.context.tools = tools;
+        }
         let entry_id = EntryId::generate();
         let prepared = tokio::select! {
             biased;

@@ -102,6 +102,7 @@ fn code_and_plugins_are_told_and_not_loaded() {
         ("extensions/b/index.js", "x"),
         ("extensions/readme.md", "x"),
         ("integrations/mail/package.json", "{}"),
+        ("integrations.json", "[1"),
     ]);
     let resources = home.load(json!({"extensions": ["mine.js", "!a.ts"], "plugins": ["npm:tools", {"source": "./x"}]}));
     let told: Vec<(&str, Option<&str>)> =
@@ -117,6 +118,10 @@ fn code_and_plugins_are_told_and_not_loaded() {
             (extension, Some(&*home.path("extensions/a.ts"))),
             (extension, Some(&*home.path("extensions/b"))),
             (integration, Some(&*home.path("integrations/mail"))),
+            (
+                "integrations.json cannot be used: invalid type: sequence, expected a map at line 1 column 0",
+                Some(&*home.path("integrations.json"))
+            ),
             ("plugin \"npm:tools\" is not loaded: this version of wolli loads no plugins", None),
             ("plugin \"./x\" is not loaded: this version of wolli loads no plugins", None),
         ]
