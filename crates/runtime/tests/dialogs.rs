@@ -21,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 struct Careful(ToolSpec);
 
 impl Careful {
-    fn new(name: &str) -> Arc<dyn Tool> {
+    fn tool(name: &str) -> Arc<dyn Tool> {
         Arc::new(Self(ToolSpec {
             name: name.into(),
             label: name.into(),
@@ -61,7 +61,7 @@ struct Agent {
 impl Agent {
     async fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
-        let tools = Tools::Only(vec![Careful::new("careful"), Careful::new("clumsy")]);
+        let tools = Tools::Only(vec![Careful::tool("careful"), Careful::tool("clumsy")]);
         let engine = Engine::builder(root.path(), "own").model("echo/demo").tools(tools).open().await.unwrap();
         let session = engine.create_session().await.unwrap();
         Self { _root: root, engine, session }
