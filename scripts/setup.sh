@@ -23,6 +23,17 @@ if ! command -v cc >/dev/null 2>&1; then
   fi
 fi
 
+# Tests kill the daemon at chosen system calls with it. Without it they say that they checked nothing.
+if [ "$(uname -s)" = Linux ] && ! command -v strace >/dev/null 2>&1; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    echo "Installing strace (apt-get install strace)"
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq strace
+  else
+    echo "There is no strace. The tests that kill the daemon at each write will check nothing." >&2
+  fi
+fi
+
 # Into target/, so that nothing of the user's own is changed.
 if ! PATH="$PWD/target/tools/bin:$PATH" cargo nextest --version >/dev/null 2>&1; then
   echo "Installing the test runner cargo-nextest $nextest into target/tools (once; a few minutes)"

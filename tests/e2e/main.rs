@@ -16,6 +16,7 @@ mod deleting;
 mod full_disk;
 mod histories;
 mod kill;
+mod kill_at_writes;
 mod overload;
 mod readers;
 mod real_turn;

@@ -3,6 +3,8 @@
 mod dice;
 pub(crate) mod frames;
 mod reader;
+pub(crate) mod strace;
+pub(crate) mod strict;
 mod world;
 
 pub(crate) use dice::Dice;

@@ -209,6 +209,10 @@ fn prepare(inputs: Inputs) -> Result<Prepared, OpenError> {
         wolli_home::atomic::create_folder(&folder)
             .map_err(|source| OpenError::Home { path: folder.to_string_lossy().into_owned(), source })?;
     }
+    // Temporary files of daemons that were killed; young ones may be another program's.
+    if let Err(error) = wolli_home::atomic::sweep_temporaries(home.path()) {
+        tracing::debug!(%error, "temporary files in the home were not looked for");
+    }
     diagnostics
         .extend(agent.warnings.iter().map(|warning| diagnostic(DiagnosticKind::Warning, warning.clone(), Some(&home.config_json()))));
     let hubs = Arc::new(Hubs::default());
