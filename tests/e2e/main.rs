@@ -15,6 +15,7 @@ mod damaged_home;
 mod deleting;
 mod full_disk;
 mod histories;
+mod home_of_002;
 mod kill;
 mod kill_at_writes;
 mod overload;
