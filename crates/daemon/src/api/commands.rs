@@ -154,7 +154,6 @@ fn submit_behavior(text: Option<&str>) -> Option<SubmitBehavior> {
     }
 }
 
-
 fn text<T>(result: Result<T, impl std::fmt::Display>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
 }
