@@ -42,17 +42,6 @@ async fn envelopes() {
 }
 
 #[tokio::test]
-async fn every_other_command_of_the_table_says_that_it_is_not_there() {
-    let daemon = TestHome::new().start().await;
-    let id = daemon.session().await;
-    for name in ["get_usage"] {
-        let body = json!({"type": name, "message": {}, "source": "s", "enabledModelIds": [], "provider": "p", "authType": "oauth", "targetSessionId": "s"});
-        let answer = daemon.command(&id, body).await;
-        assert_eq!(answer["error"], format!("{name} is not available in this version of wolli"));
-    }
-}
-
-#[tokio::test]
 async fn what_a_client_of_wolli_0_0_2_asks_on_connect_is_answered() {
     let daemon = TestHome::new().start().await;
     let id = daemon.session().await;

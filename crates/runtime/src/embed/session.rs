@@ -13,7 +13,7 @@ use super::subscription::Subscription;
 use crate::dialogs::Rail;
 use crate::hub::View;
 use crate::runtime::{Runtime, SessionError};
-use crate::session::{ClearedQueues, read_messages};
+use crate::session::{ClearedQueues, NewPrompt, read_messages};
 
 /// A session of an engine. Cheap to clone.
 #[derive(Clone)]
@@ -65,6 +65,14 @@ impl Session {
                 async move { session.follow_up(text, images).await }
             })
             .await
+    }
+
+    /// Says something as a person at a client would: skills and templates are expanded, and a key makes a repeat harmless.
+    ///
+    /// # Errors
+    /// A run is active and the prompt does not say what to do then, an unknown skill, a full queue, or the disk refused.
+    pub async fn prompt(&self, prompt: NewPrompt) -> Result<(), SessionError> {
+        self.runtime.prompt(&self.id, prompt).await
     }
 
     /// Says something to the running turn: the model reads it after the current tool calls.
