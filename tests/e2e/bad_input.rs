@@ -230,7 +230,7 @@ async fn positions_that_are_none_give_a_gap_and_no_replay() {
         let hello = attach(value).await;
         assert_eq!((&hello["stream"]["resumed"], &hello["stream"]["gap"]), (&json!(true), &json!(false)), "{value}: {hello}");
     }
-    for query in ["?view=snapshot", "?view=", "?include=nope", "?view=delta&include=usage,nope"] {
+    for query in ["?view=snapshots", "?view=", "?include=nope", "?view=delta&include=usage,nope"] {
         let answer = world.client().get(&world.events_path(query)).await.unwrap();
         assert_eq!(answer.status, 400, "{query}");
         assert!(answer.json()["error"].is_string(), "{query}");
