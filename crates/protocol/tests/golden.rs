@@ -21,6 +21,7 @@ use wolli_protocol::login::LoginRequest;
 use wolli_protocol::message::Message;
 use wolli_protocol::model::Model;
 use wolli_protocol::resource::{ResourceSummary, SlashCommandInfo, ToolInfo};
+use wolli_protocol::snapshot::SnapshotFrame;
 use wolli_protocol::state::{AgentState, Health, Hello, SessionState};
 
 /// Checks each line of the golden file; gives them back as JSON.
@@ -87,6 +88,7 @@ fn commands() {
 #[test]
 fn states_and_answers() {
     check::<Hello>("hello");
+    check::<SnapshotFrame>("snapshot-frame");
     check::<SessionState>("session-state");
     check::<AgentState>("agent-state");
     check::<Health>("health");

@@ -29,6 +29,7 @@ const GOLDEN: &[(&str, &str)] = &[
     ("resource", "ResourceSummary"),
     ("session-state", "SessionState"),
     ("slash-command", "SlashCommandInfo"),
+    ("snapshot-frame", "SnapshotFrame"),
     ("tool-info", "ToolInfo"),
 ];
 
