@@ -165,3 +165,43 @@ async fn on_a_full_disk_tools_say_so_and_leave_files_as_they_were() {
     assert_eq!(left, ["notes.txt"]);
     tiny.check_files();
 }
+
+#[tokio::test]
+async fn on_a_full_disk_names_and_messages_are_refused_and_sessions_can_be_deleted() {
+    let Some(mut tiny) = OnTinyDisk::begin().await else { return };
+    tiny.world.succeed(json!({"type": "deploy"})).await;
+    let other = tiny.world.succeed(json!({"type": "create_session"})).await["sessionId"].clone();
+    tiny.world.provider.reply(Answer::says("Good."));
+    tiny.world.prompt("first").await;
+    tiny.world.idle().await;
+    tiny.world.restart().await;
+    let session = json!(tiny.world.session);
+    let before = tiny.world.state().await;
+    tiny.disk.fill().unwrap();
+
+    // One is in memory, the other is not.
+    for id in [&session, &other] {
+        let refused = tiny.world.command(json!({"type": "rename_session", "targetSessionId": id, "sessionName": long("name")})).await;
+        assert!(refused["error"].as_str().is_some_and(|error| error.contains(FULL)), "{refused}");
+    }
+    let message = json!({"role": "user", "content": long("appended"), "timestamp": 1});
+    let refused = tiny.world.command(json!({"type": "append_message", "message": message})).await;
+    assert!(refused["error"].as_str().is_some_and(|error| error.contains(FULL)), "{refused}");
+    let refused = tiny.world.command(json!({"type": "seed_assistant_message", "text": long("seeded")})).await;
+    assert!(refused["error"].as_str().is_some_and(|error| error.contains(FULL)), "{refused}");
+    assert_eq!(tiny.world.state().await, before, "what was refused shows nowhere");
+    tiny.check_files();
+    let named = |state: &Value| state["sessions"].as_array().unwrap().iter().filter(|session| session.get("sessionName").is_some()).count();
+    assert_eq!(named(&tiny.world.agent_state().await), 0);
+
+    tiny.world.succeed(json!({"type": "delete_session", "targetSessionId": other})).await;
+    assert!(!tiny.world.agent_state().await["sessions"].to_string().contains(other.as_str().unwrap()));
+    tiny.check_files();
+    tiny.disk.make_room().unwrap();
+    tiny.world.succeed(json!({"type": "append_message", "message": message})).await;
+    tiny.world.succeed(json!({"type": "rename_session", "targetSessionId": session, "sessionName": "room"})).await;
+    tiny.world.restart().await;
+    assert_eq!(tiny.world.messages().await.len(), 3);
+    assert_eq!(tiny.world.state().await["sessionName"], "room");
+    assert!(!tiny.world.agent_state().await["sessions"].to_string().contains(other.as_str().unwrap()));
+}

@@ -78,6 +78,9 @@ pub struct SessionFile {
     recent: Recent,
     /// A sync failed: what is on disk is not known any more, so nothing more is written until the file is opened again.
     broken: Option<String>,
+    /// Bytes that an append may write before it fails.
+    #[cfg(test)]
+    pub(super) room: Option<usize>,
 }
 
 impl SessionFile {
@@ -113,7 +116,20 @@ impl SessionFile {
             return Err(io(error));
         }
         let length = line.len() as u64;
-        Ok((Self { file, path, length, leaf: None, context: Some(Vec::new()), recent: Recent::default(), broken: None }, sidecar))
+        Ok((
+            Self {
+                file,
+                path,
+                length,
+                leaf: None,
+                context: Some(Vec::new()),
+                recent: Recent::default(),
+                broken: None,
+                #[cfg(test)]
+                room: None,
+            },
+            sidecar,
+        ))
     }
 
     /// Opens the file, moves a torn tail aside, and reads the tree.
@@ -148,7 +164,30 @@ impl SessionFile {
         };
         let recent = branch.iter().rev().take(RECENT_ENTRIES).rev().map(|node| (EntryId::from(&*node.id), node.range.clone())).collect();
         let recent = Arc::new(Mutex::new(recent));
-        Ok((Self { file, path: path.to_owned(), length, leaf, context: None, recent, broken: None }, restored))
+        Ok((
+            Self {
+                file,
+                path: path.to_owned(),
+                length,
+                leaf,
+                context: None,
+                recent,
+                broken: None,
+                #[cfg(test)]
+                room: None,
+            },
+            restored,
+        ))
+    }
+
+    /// Writes at the end. In tests the disk may have room for a few bytes only.
+    fn write_bytes(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        #[cfg(test)]
+        if let Some(room) = self.room.filter(|room| *room < bytes.len()) {
+            self.file.write_all(&bytes[..room])?;
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        self.file.write_all(bytes)
     }
 
     /// Removes a session that was just created and that nobody has seen.
@@ -188,7 +227,7 @@ impl SessionFile {
             bytes.extend_from_slice(&line);
             parent = Some(entry.id.clone());
         }
-        if let Err(error) = self.file.write_all(&bytes) {
+        if let Err(error) = self.write_bytes(&bytes) {
             // A full disk leaves half a line: take it back, so that the next append does not glue to it.
             if let Err(undo) = self.file.set_len(self.length) {
                 self.broken = Some(format!("{error}; taking it back failed too: {undo}"));

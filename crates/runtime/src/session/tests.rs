@@ -56,6 +56,29 @@ fn a_new_file_has_its_name_header_and_mode() {
 }
 
 #[test]
+fn an_append_that_fails_at_any_byte_leaves_whole_lines_and_the_next_one_succeeds() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = session(folder.path(), 2);
+    let mut file = SessionFile::open(&path).unwrap().0;
+    let mut expected = ids(&path);
+    let length: usize = [entry("a0", "good \u{e9}"), entry("b0", "bad")].iter().map(|entry| entry.line(Some("e1")).unwrap().len()).sum();
+    for room in 0..length {
+        let before = std::fs::read(&path).unwrap();
+        file.room = Some(room);
+        let pair = [entry(&format!("a{room}"), "good \u{e9}"), entry(&format!("b{room}"), "bad")];
+        file.append(&pair, true).unwrap_err();
+        assert_eq!(std::fs::read(&path).unwrap(), before, "room for {room} bytes");
+        assert_eq!(file.context().unwrap().len(), expected.len(), "room for {room} bytes");
+        file.room = None;
+        file.append(&pair[..1], true).unwrap();
+        expected.push(format!("a{room}"));
+    }
+    assert_eq!(ids(&path), expected);
+    let (_, restored) = SessionFile::open(&path).unwrap();
+    assert_eq!((restored.message_count, restored.diagnostics), (expected.len() as u64, Vec::<String>::new()));
+}
+
+#[test]
 fn a_file_cut_at_any_byte_opens_and_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let original = session(folder.path(), 3);
