@@ -25,7 +25,7 @@ impl Runtime {
         let read = self.blocking(|runtime| {
             let (stored, unsaved) = {
                 let mut listing = runtime.listing.lock().unwrap_or_else(PoisonError::into_inner);
-                (listing.refresh_names(), listing.to_save())
+                (listing.refresh_names(), listing.take_unsaved())
             };
             (stored, unsaved, runtime.services.agent.refresh().public_object())
         });

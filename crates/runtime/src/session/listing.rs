@@ -197,7 +197,7 @@ impl Listing {
     }
 
     /// The index as it is to be stored, and where, if it is time to.
-    pub(crate) fn to_save(&mut self) -> Option<(PathBuf, Vec<u8>)> {
+    pub(crate) fn take_unsaved(&mut self) -> Option<(PathBuf, Vec<u8>)> {
         let rested = self.saved_at.is_none_or(|at| at.elapsed() >= SAVE_PAUSE);
         if !self.unsaved || !rested {
             return None;

@@ -64,7 +64,7 @@ impl Home {
     }
 
     fn save_index(&self, listing: &mut Listing) {
-        let (path, content) = listing.to_save().unwrap();
+        let (path, content) = listing.take_unsaved().unwrap();
         std::fs::write(path, content).unwrap();
     }
 }
@@ -84,7 +84,7 @@ fn names_and_tags_are_found_and_kept_in_the_index() {
     assert_eq!(listed(&list), [("s2", None), ("s1", Some("name 1")), ("s0", Some("name 0"))]);
     assert_eq!(list[1].tags, BTreeMap::from([("a".into(), "3".into()), ("b".into(), "2".into())]));
     home.save_index(&mut listing);
-    assert!(listing.to_save().is_none(), "nothing has changed");
+    assert!(listing.take_unsaved().is_none(), "nothing has changed");
 
     // The next process knows all of it without a search.
     let mut next = Listing::new(home.root().to_owned());
@@ -100,7 +100,7 @@ fn a_wrong_index_is_noticed() {
     let home = Home::with(2);
     let mut listing = Listing::new(home.root().to_owned());
     let right = listing.refresh_names().unwrap();
-    let (path, content) = listing.to_save().unwrap();
+    let (path, content) = listing.take_unsaved().unwrap();
     let text = String::from_utf8(content).unwrap();
     let wrong = text.replace("name 1", "wrong").replace("\"s0\"", "\"wrong\"");
     let stale: Vec<String> = vec![
