@@ -256,6 +256,36 @@ async fn a_refused_part_is_dropped_once() {
     assert_eq!((server.requests().len(), end(&events).stop_reason), (2, StopReason::Error));
 }
 
+/// Else every prompt of a session with such a part would be refused first.
+#[tokio::test]
+async fn what_was_refused_once_is_left_out_of_later_requests() {
+    const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+    let refusal = r#"{"type":"error","error":{"type":"invalid_request_error","message":"Could not process image"}}"#;
+    let image = wolli_protocol::message::ImageContent { data: PNG.into(), mime_type: "image/png".into() };
+    let messages = vec![Arc::new(Message::User(UserMessage::new("look", vec![image], 1)))];
+    let fine = || Reply::stream(&anthropic_text(&["seen"]));
+    let client = ModelClient::new(fast());
+    let ask = async |server: &Server| {
+        let mut stream = client.stream(ModelRequest { messages: messages.clone(), ..request(server.url()) }, CancellationToken::new());
+        let mut events = Vec::new();
+        while let Some(event) = stream.next().await {
+            events.push(event);
+        }
+        end(&events).stop_reason
+    };
+    // Refused, and refused without it as well: nobody knows what was wrong, and it is sent again.
+    let server = Server::start(vec![error(400, refusal), error(400, "{}"), error(400, refusal), fine(), fine()]).await;
+    assert_eq!(ask(&server).await, StopReason::Error);
+    assert_eq!(ask(&server).await, StopReason::Stop);
+    assert_eq!(ask(&server).await, StopReason::Stop);
+    let sent: Vec<bool> = server.requests().iter().map(|request| request.json().to_string().contains(PNG)).collect();
+    assert_eq!(sent, [true, false, true, false, false]);
+    // Another process, which knows nothing of it.
+    let server = Server::start(vec![fine()]).await;
+    collect(ModelRequest { messages: messages.clone(), ..request(server.url()) }).await;
+    assert!(server.requests()[0].json().to_string().contains(PNG));
+}
+
 #[tokio::test]
 async fn cancelling_ends_at_once_in_every_phase_with_what_had_arrived() {
     let pieces = anthropic_text(&["kept"]);
