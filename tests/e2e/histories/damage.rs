@@ -213,7 +213,8 @@ pub(super) fn write(path: &Path, dice: &mut Dice, origin: &Origin, round: usize)
         entry["parentId"] = json!(parent);
         entry["timestamp"] = json!("2026-06-28T19:10:01.000Z");
         *parent = Some(id);
-        lines.push_str(&format!("{entry}\n"));
+        lines.push_str(&entry.to_string());
+        lines.push('\n');
     };
     let count = messages.len();
     for (number, message) in messages.into_iter().enumerate() {
