@@ -240,6 +240,27 @@ async fn leaving_evicts_and_numbers_go_on() {
 }
 
 #[tokio::test]
+async fn a_session_that_nobody_attached_to_leaves_a_minute_after_its_last_command() {
+    let agent = Agent::new().await;
+    let session = agent.runtime.session(&agent.session).await.unwrap();
+    tokio::time::pause();
+    for _ in 0..3 {
+        tokio::time::advance(Duration::from_secs(50)).await;
+        agent.runtime.with_session(&agent.session, |session| async move { session.wait_for_idle().await }).await.unwrap();
+        assert!(!session.is_closed());
+    }
+    let started = tokio::time::Instant::now();
+    tokio::time::timeout(Duration::from_secs(600), session.ended()).await.expect("the session leaves memory");
+    let waited = started.elapsed().as_secs();
+    assert!((59..=61).contains(&waited), "it left after {waited} s");
+    tokio::time::resume();
+    assert!(!agent.runtime.agent_state().await.unwrap().sessions[0].live);
+    // A command brings it back.
+    agent.prompt("hello").await;
+    assert!(agent.runtime.agent_state().await.unwrap().sessions[0].live);
+}
+
+#[tokio::test]
 async fn an_attach_after_an_entry_brings_what_followed() {
     let agent = Agent::new().await;
     let mut attached = agent.attach().await;
