@@ -34,6 +34,17 @@ if [ "$(uname -s)" = Linux ] && ! command -v strace >/dev/null 2>&1; then
   fi
 fi
 
+# One test is a client of wolli 0.0.2 in its own language.
+if ! command -v node >/dev/null 2>&1; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    echo "Installing node (apt-get install nodejs)"
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs
+  else
+    echo "There is no node: the test that plays a client of wolli 0.0.2 will not run. Any version from 18 on will do." >&2
+  fi
+fi
+
 # Into target/, so that nothing of the user's own is changed.
 if ! PATH="$PWD/target/tools/bin:$PATH" cargo nextest --version >/dev/null 2>&1; then
   echo "Installing the test runner cargo-nextest $nextest into target/tools (once; a few minutes)"
