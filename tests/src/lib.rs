@@ -1,1 +1,3 @@
-//! Tests of the whole: the architecture's rules, and the real binary end to end. The library itself is empty.
+//! Tests of the whole: the architecture's rules, the real binary end to end, and the bodies of the fuzz targets.
+
+pub mod fuzz;

@@ -15,6 +15,7 @@ mod listing;
 mod queues;
 mod read;
 mod remove;
+mod repair;
 mod repeat;
 mod sidecar;
 mod silent;
@@ -28,6 +29,7 @@ pub use file::{OpenFileError, SessionFile};
 pub use handle::{ClearedQueues, CommandError, NewPrompt, SessionHandle, SubmitBehavior};
 pub use listing::{Listing, StoredSession};
 pub use read::{EntriesPage, MessageSource, PageError, read_entries, read_messages, read_page};
+pub use repair::{Repaired, repair};
 pub use writer::{Durability, Journal, StoreError};
 
 #[cfg(test)]
