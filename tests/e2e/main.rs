@@ -14,6 +14,7 @@ mod cut_and_resume;
 mod damaged_home;
 mod deleting;
 mod full_disk;
+mod fuzz;
 mod histories;
 mod home_of_002;
 mod kill;

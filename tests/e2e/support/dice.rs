@@ -25,6 +25,11 @@ impl Dice {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
+    /// Another source, which this one's next number seeds.
+    pub(crate) fn child(&mut self) -> Self {
+        Self(self.next().max(1))
+    }
+
     /// From `low` to below `high`.
     pub(crate) fn range(&mut self, low: u64, high: u64) -> u64 {
         low + (self.next() >> 11) % (high - low)
