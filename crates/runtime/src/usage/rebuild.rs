@@ -34,7 +34,7 @@ struct Message<'a> {
 }
 
 pub(super) fn count(sessions: PathBuf, days: &LocalDays, sums: &mut Sums) {
-    match Listing::new(sessions).refresh() {
+    match Listing::for_a_look(sessions).refresh() {
         Ok(stored) => stored.iter().for_each(|session| count_session(&session.path, &session.id, days, sums)),
         Err(error) => tracing::warn!(%error, "usage of earlier sessions cannot be counted"),
     }
