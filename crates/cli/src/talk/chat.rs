@@ -549,12 +549,13 @@ async fn sessions(agent: &Agent) -> Result<String, ClientError> {
 
 /// Switches to the model, or lists those that can be used.
 async fn model(session: &SessionHandle, wanted: Option<String>) -> Result<String, ClientError> {
-    match wanted.as_deref().map(|wanted| wanted.split_once('/').unwrap_or(("", wanted))) {
-        Some((provider, id)) => {
+    match wanted.as_deref().map(|wanted| wanted.split_once('/')) {
+        Some(Some((provider, id))) => {
             session.set_model(provider, id).await?;
             // The event says which one it is now.
             Ok(String::new())
         }
+        Some(None) => Ok("A model is named with its provider, such as echo/demo. /model lists those that can be used.\n".into()),
         None => {
             let models = session.available_models().await?;
             Ok(models.iter().map(|model| format!("{}/{}\n", model.provider, model.id)).collect())

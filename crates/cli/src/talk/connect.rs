@@ -46,8 +46,8 @@ async fn new(agent: &Agent) -> Result<SessionHandle, Failure> {
 pub(crate) async fn complaints(session: &SessionHandle) -> Vec<String> {
     let Ok(summary) = session.resource_summary().await else { return Vec::new() };
     let line = |diagnostic: &ResourceDiagnostic| match &diagnostic.path {
-        Some(path) => format!("wolli: {} ({path})", diagnostic.message),
-        None => format!("wolli: {}", diagnostic.message),
+        Some(path) if !diagnostic.message.contains(path.as_str()) => format!("wolli: {} ({path})", diagnostic.message),
+        _ => format!("wolli: {}", diagnostic.message),
     };
     summary.diagnostics.iter().map(line).collect()
 }

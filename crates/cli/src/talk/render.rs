@@ -12,6 +12,9 @@ use wolli_protocol::text::utf16_prefix;
 /// Longest line that a tool call or its result gets.
 const SHORT: usize = 100;
 
+/// Longest remark: room for what is wrong, where, and what to do about it.
+const REMARK: usize = 1000;
+
 const DIM: &str = "\u{1b}[2m";
 const RED: &str = "\u{1b}[31m";
 const PLAIN: &str = "\u{1b}[0m";
@@ -87,7 +90,7 @@ impl Renderer {
             SessionEvent::MessageEnd { message, .. } => self.message(message),
             SessionEvent::ToolExecutionStart { tool_name, args, .. } => {
                 let arguments = if args.as_object().is_some_and(serde_json::Map::is_empty) { String::new() } else { args.to_string() };
-                self.note(&format!("[{tool_name}] {arguments}"))
+                self.note(&short(&format!("[{tool_name}] {arguments}")))
             }
             SessionEvent::ToolExecutionEnd { tool_name, result, is_error, .. } => self.result(tool_name, result, *is_error),
             SessionEvent::AgentEnd { .. } => {
@@ -164,7 +167,7 @@ impl Renderer {
     /// A remark of the program's own, dim, on a line of its own.
     pub(crate) fn note(&mut self, text: &str) -> String {
         let mut out = self.close();
-        out.push_str(&self.line(DIM, &short(text)));
+        out.push_str(&self.line(DIM, &one_line(text, REMARK)));
         out
     }
 
@@ -290,8 +293,12 @@ pub(crate) fn plain(text: &str) -> String {
 
 /// One line of bounded length.
 fn short(text: &str) -> String {
+    one_line(text, SHORT)
+}
+
+fn one_line(text: &str, longest: usize) -> String {
     let line = plain(text).replace(['\n', '\t'], " ");
-    let kept = utf16_prefix(&line, SHORT);
+    let kept = utf16_prefix(&line, longest);
     if kept.len() < line.len() { format!("{}...", kept.trim_end()) } else { line.trim_end().to_owned() }
 }
 

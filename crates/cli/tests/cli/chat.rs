@@ -107,6 +107,8 @@ fn what_others_say_is_shown() {
     chat.wait_for("echo/demo\n");
     chat.type_line("/model nobody/nothing");
     chat.wait_for("Error: Model not found: nobody/nothing");
+    chat.type_line("/model demo");
+    chat.wait_for("A model is named with its provider, such as echo/demo.");
     chat.type_line("/new");
     chat.wait_for("Error: This agent is still forming");
     chat.type_line("/sessions");
@@ -156,7 +158,7 @@ fn a_key_is_asked_for_and_forgotten_again() {
     chat.type_line("/login nobody");
     chat.wait_for("Error: Unknown provider: nobody");
     chat.type_line("/login groq");
-    chat.wait_for("Enter API key for Groq\nAnswer (nothing cancels):");
+    chat.wait_for("Enter API key for Groq\nAnswer (an empty line cancels):");
     chat.type_line("gsk-0123");
     chat.wait_for("The key for groq is stored.");
     chat.wait_for("> ");
@@ -180,11 +182,11 @@ fn a_question_is_everybodys_until_somebody_answers() {
     let mut other = terminal(&home, &["scribe"]);
     other.wait_for("> ");
     asker.type_line("/login groq");
-    asker.wait_for("Answer (nothing cancels):");
-    other.wait_for("Answer (nothing cancels):");
+    asker.wait_for("Answer (an empty line cancels):");
+    other.wait_for("Answer (an empty line cancels):");
     // One that comes in the middle sees it as well.
     let mut late = terminal(&home, &["scribe"]);
-    late.wait_for("Enter API key for Groq\nAnswer (nothing cancels):");
+    late.wait_for("Enter API key for Groq\nAnswer (an empty line cancels):");
     other.type_line("gsk-0123");
     asker.wait_for("(this question needs no answer any more)");
     asker.wait_for("The key for groq is stored.");
@@ -194,13 +196,13 @@ fn a_question_is_everybodys_until_somebody_answers() {
 
     // Ctrl+C ends a login, not the chat; an empty line does as well.
     asker.type_line("/login xai");
-    asker.wait_for("Answer (nothing cancels):");
+    asker.wait_for("Answer (an empty line cancels):");
     asker.interrupt();
     asker.wait_for("(stopping)");
     asker.wait_for("Error: API key cannot be empty.");
     asker.wait_for("> ");
     asker.type_line("/login xai");
-    asker.wait_for("Answer (nothing cancels):");
+    asker.wait_for("Answer (an empty line cancels):");
     asker.type_line("");
     asker.wait_for("Error: API key cannot be empty.");
     asker.type_line("and on");

@@ -45,7 +45,7 @@ macro_rules! key {
 }
 
 pub(super) const KEYS: &[Key] = &[
-    key!(events.view, "view that clients get unless they ask: delta, or full (as wolli 0.0.2)", value::word, value::from_word),
+    key!(events.view, "view that clients get unless they ask: delta, full (as wolli 0.0.2), or snapshot", value::word, value::from_word),
     key!(
         events.include,
         "notices sent unasked: compaction, retry, waiting, login_ui, usage, lifecycle, or all",

@@ -18,16 +18,16 @@ pub(crate) fn show(method: &DialogMethod) -> Shown {
     match method {
         DialogMethod::Select { title, options, .. } => {
             let options: String = options.iter().enumerate().map(|(n, option)| format!("\n  {}. {option}", n + 1)).collect();
-            Shown::Question(format!("{title}{options}\nNumber (nothing cancels):"))
+            Shown::Question(format!("{title}{options}\nNumber (an empty line cancels):"))
         }
-        DialogMethod::Confirm { title, message, .. } => Shown::Question(format!("{title}\n{message}\ny or n (nothing cancels):")),
+        DialogMethod::Confirm { title, message, .. } => Shown::Question(format!("{title}\n{message}\ny or n (an empty line cancels):")),
         DialogMethod::Input { title, placeholder, .. } => {
             let example = placeholder.as_ref().map(|text| format!(" ({text})")).unwrap_or_default();
-            Shown::Question(format!("{title}{example}\nAnswer (nothing cancels):"))
+            Shown::Question(format!("{title}{example}\nAnswer (an empty line cancels):"))
         }
         DialogMethod::Editor { title, prefill } => {
             let before = prefill.as_ref().map(|text| format!("\n{text}")).unwrap_or_default();
-            Shown::Question(format!("{title}{before}\nText (nothing cancels):"))
+            Shown::Question(format!("{title}{before}\nText (an empty line cancels):"))
         }
         DialogMethod::Notify { message, notify_type } => Shown::Remark(match notify_type {
             Some(NotifyType::Warning) => format!("Warning: {message}"),
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn questions() {
         let select = DialogMethod::Select { title: "Which?".into(), options: vec!["red".into(), "blue".into()], timeout: None };
-        assert_eq!(show(&select), Shown::Question("Which?\n  1. red\n  2. blue\nNumber (nothing cancels):".into()));
+        assert_eq!(show(&select), Shown::Question("Which?\n  1. red\n  2. blue\nNumber (an empty line cancels):".into()));
         let notice = DialogMethod::Notify { message: "slow".into(), notify_type: Some(NotifyType::Warning) };
         assert_eq!(show(&notice), Shown::Remark("Warning: slow".into()));
         assert_eq!(show(&DialogMethod::SetTitle { title: "x".into() }), Shown::Nothing);

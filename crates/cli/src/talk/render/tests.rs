@@ -136,6 +136,8 @@ fn the_invitation_to_type_gives_way() {
     assert_eq!(plain.marker(), "> ");
     plain.entered();
     assert_eq!(plain.note("news"), "news\n");
+    let advice = format!("{}run /login", "what is wrong, ".repeat(10));
+    assert_eq!(plain.note(&advice), format!("{advice}\n"));
     let mut styled = Renderer::new(true);
     assert_eq!(styled.marker(), "> ");
     assert_eq!(show(&mut styled, &[delta("text", 0, "hi")]), "\r\u{1b}[Khi");
