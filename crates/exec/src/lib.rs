@@ -9,12 +9,14 @@
 //! * [`mod@run`]: start, collect, end on cancel or time limit ([`run()`])
 //! * [`collect`], [`spill`], [`utf8`], [`truncate`]: text out of bytes, bounded
 //! * [`ledger`]: what was started, on disk, so that a successor can end what a killed daemon left
+//! * [`memory`]: what this process holds and does not use
 //! * [`shield`]: what programs may see of this process
 //! * [`process_table`]: who is whose child, from `/proc`
 
 pub mod collect;
 pub mod guard;
 pub mod ledger;
+pub mod memory;
 pub mod process_table;
 pub mod program;
 mod record;

@@ -8,7 +8,7 @@
 //! - after `Ok` the new content survives power loss. [`WriteError::Folder`] means: new content is in place, but may not survive it.
 //!
 //! Files are 0600 and new folders 0700, set explicitly and not left to the umask. A target that is a symbolic link stays one: the
-//! file that it points to is replaced (but see [`replace`]). Hard links to the old content are not followed. Not here: locks.
+//! file that it points to is replaced (but see [`replace`]). What is no regular file is never replaced. Hard links to the old content are not followed. Not here: locks.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};
@@ -77,6 +77,7 @@ pub fn replace(path: &Path, content: &[u8]) -> Result<(), WriteError> {
 fn write_in_steps(path: &Path, content: &[u8], before: &mut dyn FnMut(Step) -> io::Result<()>) -> Result<(), WriteError> {
     let failed = |source| WriteError::Write { path: path.to_owned(), source };
     let folder = parent(path);
+    refuse_special(path).map_err(failed)?;
 
     let filled = (|| {
         before(Step::Create)?;
@@ -98,6 +99,18 @@ fn write_in_steps(path: &Path, content: &[u8], before: &mut dyn FnMut(Step) -> i
     filled.map_err(failed)?;
 
     before(Step::SyncFolder).and_then(|()| sync_folder(folder)).map_err(|source| WriteError::Folder { path: path.to_owned(), source })
+}
+
+/// A rename would put a plain file in the place of a device, a pipe or a socket, for whoever else uses it.
+fn refuse_special(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if !found.is_file() && !found.is_symlink() => {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file, and is left as it is"))
+        }
+        Ok(_) => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(e),
+    }
 }
 
 /// Creates an empty file (0600) if there is none; what exists is left as it is.

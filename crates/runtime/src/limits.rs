@@ -65,3 +65,7 @@ pub const SUMMARY_ROUNDS: u32 = 3;
 /// How long growing text waits for a reader of snapshots after the frame before. Short enough to look alive, long enough that a fast reply
 /// makes some 25 frames a second instead of hundreds.
 pub const SNAPSHOT_PAUSE: Duration = Duration::from_millis(40);
+
+/// How long after a session left its memory is given back to the system. Short enough that an idle daemon is small, long enough that
+/// a crowd that leaves costs one look at the heap.
+pub const MEMORY_PAUSE: Duration = Duration::from_secs(1);

@@ -117,6 +117,27 @@ fn crashes() {
 }
 
 #[test]
+fn what_is_no_regular_file_is_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, path("pipe"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
+    fs::create_dir(path("folder")).unwrap();
+    for name in ["pipe", "socket", "folder"] {
+        let kind = || fs::symlink_metadata(path(name)).unwrap().file_type();
+        let before = kind();
+        symlink(path(name), path(&format!("to-{name}"))).unwrap();
+        for result in [write(&path(name), b"x"), replace(&path(name), b"x"), write(&path(&format!("to-{name}")), b"x")] {
+            assert!(matches!(result, Err(WriteError::Write { .. })), "{name}: {result:?}");
+        }
+        assert_eq!(kind(), before, "{name}");
+    }
+    // Nothing else was left: the three, and the links to them.
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 6);
+}
+
+#[test]
 fn a_link_stays_a_link() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);

@@ -260,6 +260,7 @@ fn prepare(inputs: Inputs) -> Result<Prepared, OpenError> {
         bash_time_limit: Current::new(config.limits.bash_timeout),
         resume_unasked: config.resume.auto,
         ledger,
+        giving_memory_back: Arc::default(),
         token: CancellationToken::new(),
     };
     let sources = Sources { shared, configuration: config_files, places, models, environment };

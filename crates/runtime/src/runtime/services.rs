@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -19,6 +20,7 @@ use super::hubs::Hubs;
 use super::logins::Logins;
 use crate::agent::Agent;
 use crate::dialogs::Dialogs;
+use crate::limits::MEMORY_PAUSE;
 use crate::resources::Resources;
 use crate::tasks::Tasks;
 use crate::tools::{AgentFiles, BackgroundCommands, ControlState, ToolContext, ToolUpdates};
@@ -55,6 +57,8 @@ pub(crate) struct Services {
     pub(crate) resume_unasked: bool,
     /// What runs, so that the next daemon can end what a killed one left.
     pub(crate) ledger: Option<Ledger>,
+    /// A session left and memory will be given back.
+    pub(super) giving_memory_back: Arc<AtomicBool>,
     /// Ends everything that runs beside sessions.
     pub(crate) token: CancellationToken,
 }
@@ -98,6 +102,22 @@ impl Services {
         self.hubs.session_left(id);
         if !self.token.is_cancelled() {
             self.control.announce(&ControlEvent::SessionRemoved { session_id: id.clone() });
+            self.give_memory_back();
         }
+    }
+
+    /// Soon after sessions left, what their conversations took is given back to the system, once for all that left together.
+    fn give_memory_back(&self) {
+        if self.giving_memory_back.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (scheduled, tasks, token) = (Arc::clone(&self.giving_memory_back), self.tasks.clone(), self.token.clone());
+        self.tasks.spawn("memory", async move {
+            let stopped = token.run_until_cancelled(tokio::time::sleep(MEMORY_PAUSE)).await.is_none();
+            scheduled.store(false, Ordering::Release);
+            if !stopped {
+                drop(tasks.spawn_blocking(wolli_exec::memory::give_back));
+            }
+        });
     }
 }
