@@ -1,5 +1,6 @@
 # `make run` tries it, `make test` tests it, `make check` is what the build server runs. Nothing is written outside this folder,
-# but for what cargo itself keeps.
+# but for what cargo itself keeps. `setup`, which `test` and `check` begin with, installs what is missing of a C compiler, strace and node
+# by apt-get if it may, which is as root on a Debian.
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test check fmt lint doc reference bench soak dist clean-demo
@@ -9,7 +10,7 @@ CARGO ?= cargo
 help: ## show the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
-setup: ## check that the tools for building and testing are there, and get those that cargo can get
+setup: ## check that the tools for building and testing are there, and get what can be had
 	@scripts/setup.sh
 
 run: ## build, start an agent that needs no account, and talk to it
