@@ -7,6 +7,7 @@
 //! | `server` | sockets, connections, and how they are guarded |
 //! | `http` | who may ask, and the shape of questions and answers |
 //! | `api` | what each route does |
+//! | [`service`] | agents as services of the operating system |
 //! | `log` | the log file and the error output |
 //!
 //! Holds no state of the agent: that is the runtime's. Knows no terminal.
@@ -16,6 +17,7 @@ pub mod exit;
 mod http;
 mod log;
 mod server;
+pub mod service;
 mod start;
 mod stop;
 

@@ -93,12 +93,10 @@ mod tests {
     #[test]
     fn the_default_root_needs_no_hash() {
         let name = names("/home/u", "/home/u/.wolli");
-        assert_eq!((name.stem(), name.unit().as_str(), name.socket_unit().as_str(), name.label().as_str()), (
-            "wolli-scribe",
-            "wolli-scribe.service",
-            "wolli-scribe.socket",
-            "com.wolli.scribe"
-        ));
+        assert_eq!(
+            (name.stem(), name.unit().as_str(), name.socket_unit().as_str(), name.label().as_str()),
+            ("wolli-scribe", "wolli-scribe.service", "wolli-scribe.socket", "com.wolli.scribe")
+        );
     }
 
     #[test]
