@@ -111,6 +111,11 @@ impl Daemon {
         self.stop.clone()
     }
 
+    /// Follows how far the agent is.
+    pub(crate) fn opening(&self) -> watch::Receiver<Opening> {
+        self.opening.clone()
+    }
+
     /// Serves until it is to stop, then ends everything in order.
     pub async fn finish(mut self) -> ExitStatus {
         let reason = self.stop.wanted().await;

@@ -2,6 +2,7 @@
 
 pub(crate) mod bind;
 pub(crate) mod daemon;
+pub(crate) mod notify;
 pub(crate) mod prepare;
 pub(crate) mod probe;
 pub(crate) mod run;

@@ -29,6 +29,20 @@ pub(crate) async fn is_served(address: SocketAddr, prepared: &Prepared) -> bool 
     named && healthy && proof.is_none_or(|proof| token::proves(prepared.token.expose_secret(), &nonce, proof))
 }
 
+/// Whether anything that speaks HTTP answers on `address`, whatever it says.
+pub(crate) async fn answers(address: SocketAddr) -> bool {
+    const HEAD: &[u8] = b"HTTP/1.1 ";
+    let asked = async {
+        let address = reachable(address);
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(format!("GET /health HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").as_bytes()).await?;
+        let mut head = [0; HEAD.len()];
+        stream.read_exact(&mut head).await?;
+        Ok::<_, std::io::Error>(head == *HEAD)
+    };
+    matches!(tokio::time::timeout(LIMIT, asked).await, Ok(Ok(true)))
+}
+
 /// "All addresses" is reached over loopback.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {

@@ -7,6 +7,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use wolli_home::environment::Environment;
 
 use super::daemon::Daemon;
+use super::notify::Notifier;
 use super::prepare::Prepared;
 use super::signals::Signals;
 use super::{Options, StartError};
@@ -53,15 +54,18 @@ fn serve(options: &Options, environment: Environment) -> Result<ExitStatus, Star
         .map_err(StartError::System)?;
     let served = runtime.block_on(async {
         let signals = Signals::catch().map_err(StartError::System)?;
+        let notifier = Notifier::of(&prepared.environment);
         let daemon = Daemon::start(prepared, lock, Timing::default()).await?;
         announce(&daemon.announcement());
         tracing::info!(address = %daemon.address(), version = crate::VERSION, "listening");
         let passing_on = signals.pass_on(daemon.stop());
+        let telling = notifier.follow(daemon.address(), daemon.opening(), daemon.stop());
         let finishing = daemon.finish();
-        tokio::pin!(passing_on, finishing);
+        tokio::pin!(passing_on, telling, finishing);
         Ok(tokio::select! {
             status = &mut finishing => status,
             () = &mut passing_on => exit::FAILURE,
+            never = &mut telling => match never {},
         })
     });
     runtime.shutdown_timeout(BLOCKING_LIMIT);
