@@ -143,6 +143,18 @@ impl Environment {
         }
     }
 
+    /// The service manager to use on this machine, never `Detect`. A Linux that was not started by systemd, such as most containers, has
+    /// none.
+    pub fn service_manager_here(&self) -> ServiceManager {
+        match self.service_manager() {
+            ServiceManager::Detect if cfg!(target_os = "macos") => ServiceManager::Launchd,
+            // What sd_booted(3) looks at.
+            ServiceManager::Detect if cfg!(target_os = "linux") && Path::new("/run/systemd/system").is_dir() => ServiceManager::Systemd,
+            ServiceManager::Detect => ServiceManager::None,
+            chosen => chosen,
+        }
+    }
+
     /// `WOLLI_SANDBOX`; case counts.
     pub fn sandbox(&self) -> Sandbox {
         match self.trimmed("WOLLI_SANDBOX") {

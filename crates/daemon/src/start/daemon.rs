@@ -18,6 +18,7 @@ use wolli_runtime::tasks::Tasks;
 
 use super::prepare::Prepared;
 use super::socket::{self, SocketFile};
+use super::successor::Successor;
 use super::{StartError, bind};
 use crate::api::events::{Defaults, Pace};
 use crate::api::health::{Identity, build_id};
@@ -30,6 +31,7 @@ use crate::server::accept::{self, Listener, Room, Work};
 use crate::server::connection::{self, Endings};
 use crate::server::limits::Timing;
 use crate::server::transport::Socket;
+use crate::service::DeployedService;
 use crate::stop::{Stop, StopReason};
 
 /// A daemon that serves. Ends only by [`Daemon::finish`].
@@ -48,6 +50,7 @@ pub struct Daemon {
     endings: Endings,
     /// Ends event streams that are still there when the runtime has ended.
     end_streams: CancellationToken,
+    successor: Successor,
 }
 
 impl Daemon {
@@ -61,6 +64,7 @@ impl Daemon {
         let (unix, socket) = unix_socket(&prepared, &mut lock).await;
         let (agent, host) = (prepared.home.name().as_str().to_owned(), prepared.host.clone());
 
+        let successor = Successor::of(&prepared);
         let stop = Stop::default();
         let end_streams = CancellationToken::new();
         let endings = Endings { drain: CancellationToken::new(), cut: CancellationToken::new() };
@@ -89,7 +93,7 @@ impl Daemon {
             drop(tasks.spawn("accept", accepting));
         }
         let opener = tasks.spawn("open", open(inputs(prepared), opened, stop.clone()));
-        Ok(Self { agent, host, address, stop, timing, lock, socket, tasks, opening, opener, endings, end_streams })
+        Ok(Self { agent, host, address, stop, timing, lock, socket, tasks, opening, opener, endings, end_streams, successor })
     }
 
     /// Where it listens.
@@ -138,6 +142,8 @@ impl Daemon {
             self.endings.cut.cancel();
         }
         drop(self.socket.take());
+        // The record says "draining" until the lock goes, so whoever is started now waits for it.
+        self.successor.order(reason).await;
         tracing::info!(elapsed = ?started.elapsed(), "stopped");
         drop(self.lock);
         reason.status()
@@ -205,6 +211,7 @@ async fn serve(socket: Socket, service: Arc<Service>, transport: Transport, endi
 
 fn inputs(prepared: Prepared) -> Inputs {
     let Prepared { root, shared, home, agent, environment, configuration, .. } = prepared;
+    let service = Arc::new(DeployedService::new(&environment, &root, &home));
     for warning in &agent.warnings {
         tracing::warn!("{warning}");
     }
@@ -226,7 +233,7 @@ fn inputs(prepared: Prepared) -> Inputs {
         environment,
         diagnostics: diagnostics.collect(),
         config: configuration.values,
-        ports: Ports::default(),
+        ports: Ports { service, ..Ports::default() },
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod probe;
 pub(crate) mod run;
 pub(crate) mod signals;
 pub(crate) mod socket;
+pub(crate) mod successor;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -13,7 +13,7 @@ use wolli_home::paths::{AgentHome, AgentName, Root, SharedFolder};
 use wolli_home::token;
 use wolli_runtime::clock::now_iso;
 
-use super::{Options, StartError};
+use super::{Options, StartError, Supervisor};
 
 /// How long a holder that is shutting down is waited for: its whole hand-over takes less.
 const DRAINING_LIMIT: Duration = Duration::from_secs(10);
@@ -31,6 +31,8 @@ pub struct Prepared {
     pub(crate) host: String,
     pub(crate) address: SocketAddr,
     pub(crate) executable: PathBuf,
+    /// Whoever started the process looks after it.
+    pub(crate) supervised: bool,
     pub(crate) started_at: SystemTime,
     pub(crate) started_at_text: String,
 }
@@ -61,7 +63,22 @@ impl Prepared {
             check_exposure(&environment, &agent, &configuration, &host)?;
         }
         let executable = std::env::current_exe().unwrap_or_default();
-        Ok(Self { root, shared, home, agent, environment, configuration, token, host, address, executable, started_at, started_at_text })
+        let supervised = options.supervisor != Supervisor::None || is_unit(&environment, std::process::id());
+        Ok(Self {
+            root,
+            shared,
+            home,
+            agent,
+            environment,
+            configuration,
+            token,
+            host,
+            address,
+            executable,
+            supervised,
+            started_at,
+            started_at_text,
+        })
     }
 
     /// Takes the exclusive lock on the home; a holder that is shutting down is waited for. Blocking.
@@ -83,6 +100,11 @@ impl Prepared {
             .inspect_err(|error| tracing::warn!(%error, "no Unix socket"))
             .ok()
     }
+}
+
+/// Whether this process is the main one of a unit of systemd, and no child of one that inherited its environment.
+fn is_unit(environment: &Environment, process: u32) -> bool {
+    environment.variable("SYSTEMD_EXEC_PID").is_some_and(|pid| pid == process.to_string())
 }
 
 /// The token in force. One that no request could carry would lock everybody out, or, empty, let everybody in.

@@ -10,7 +10,7 @@ use ring::digest;
 
 use super::home::Root;
 use super::name::AgentName;
-use crate::environment::Environment;
+use crate::environment::{Environment, ServiceManager};
 use crate::token::hex;
 
 /// Hexadecimal digits of a root's hash in a name.
@@ -41,6 +41,11 @@ impl ServiceName {
         Self { stem, agent: agent.clone(), hash }
     }
 
+    /// The agent that it is of.
+    pub fn agent(&self) -> &str {
+        self.agent.as_str()
+    }
+
     /// The name without a suffix; also what the journal calls it.
     pub fn stem(&self) -> &str {
         &self.stem
@@ -62,6 +67,20 @@ impl ServiceName {
             None => format!("com.wolli.{}", self.agent),
             Some(hash) => format!("com.wolli.{}.{hash}", self.agent),
         }
+    }
+
+    /// Where the definition of the service is, installed or not; `None` without a service manager or a home folder.
+    pub fn definition(&self, environment: &Environment) -> Option<PathBuf> {
+        match environment.service_manager_here() {
+            ServiceManager::Systemd => Some(Self::unit_folder(environment)?.join(self.unit())),
+            ServiceManager::Launchd => Some(Self::launch_agents_folder(environment)?.join(format!("{}.plist", self.label()))),
+            ServiceManager::None | ServiceManager::Detect => None,
+        }
+    }
+
+    /// Whether the service is installed. Asks the disk alone.
+    pub fn is_installed(&self, environment: &Environment) -> bool {
+        self.definition(environment).is_some_and(|path| path.exists())
     }
 
     /// The folder of the user's own systemd units; `None` without a home folder.
@@ -106,6 +125,27 @@ mod tests {
         assert_eq!(one.stem().len(), "wolli-scribe-".len() + HASH_DIGITS);
         assert_eq!(one.label(), format!("com.wolli.scribe.{}", &one.stem()["wolli-scribe-".len()..]));
         assert_eq!(one, names("/home/u", "/srv/one"));
+    }
+
+    #[test]
+    fn a_definition_is_where_its_manager_looks() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path();
+        let name = names("/home/u", "/home/u/.wolli");
+        for (manager, path) in [
+            ("systemd", Some(".config/systemd/user/wolli-scribe.service")),
+            ("launchd", Some("Library/LaunchAgents/com.wolli.scribe.plist")),
+            ("none", None),
+        ] {
+            let environment = Environment::new([("HOME", home.to_str().unwrap()), ("WOLLI_SERVICE_MANAGER", manager)], "/");
+            assert_eq!(name.definition(&environment), path.map(|path| home.join(path)));
+            assert!(!name.is_installed(&environment));
+            if let Some(path) = name.definition(&environment) {
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, "").unwrap();
+                assert!(name.is_installed(&environment));
+            }
+        }
     }
 
     #[test]
