@@ -2,6 +2,7 @@
 //!
 //! Reads `/proc`, so there is nothing to find on systems without one. Not here: starting and ending programs.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -24,6 +25,24 @@ pub fn memory_kib(pid: u32) -> Result<u64> {
 /// When it is gone.
 pub fn open_files(pid: u32) -> Result<usize> {
     Ok(std::fs::read_dir(format!("/proc/{pid}/fd"))?.count())
+}
+
+/// True while the process holds the TCP connection whose other end is `peer`.
+///
+/// # Errors
+/// When there is no such process, or it may not be looked into.
+pub fn holds_connection(pid: u32, peer: SocketAddr) -> Result<bool> {
+    let table = std::fs::read_to_string(if peer.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" })?;
+    let port = format!(":{:04X}", peer.port());
+    let sockets: Vec<String> = table
+        .lines()
+        .skip(1)
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .filter(|columns| columns.get(2).is_some_and(|other| other.ends_with(&port)))
+        .filter_map(|columns| Some(format!("socket:[{}]", columns.get(9)?)))
+        .collect();
+    let mut open = std::fs::read_dir(format!("/proc/{pid}/fd"))?.flatten().filter_map(|file| std::fs::read_link(file.path()).ok());
+    Ok(open.any(|file| sockets.iter().any(|socket| file.as_os_str() == socket.as_str())))
 }
 
 /// Processes whose command line holds `text`; their ids. Dead ones that nobody has waited for have no command line.
