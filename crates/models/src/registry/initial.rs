@@ -110,16 +110,23 @@ impl Registry {
             Ok(model) => outcome(model, saved.level, ModelSource::Session, Vec::new()),
             Err(fault) => {
                 let mut initial = self.initial_model(&saved);
+                // A prompt that found no model left the placeholder behind, a name that means nothing to anybody.
+                let placeholder = Model::placeholder();
+                let nameless = recorded.provider == placeholder.provider && recorded.id == placeholder.id;
+                let faults = if nameless { Vec::new() } else { vec![fault.to_string()] };
                 // A conversation with a real model is not continued by the demonstration.
                 if initial.source == ModelSource::Demo {
-                    return none(vec![fault.to_string()]);
+                    return none(faults);
+                }
+                if nameless {
+                    return initial;
                 }
                 let used = match initial.source {
                     ModelSource::None => None,
                     _ => Some(&initial.model),
                 };
                 let rest = initial.notice.as_deref().filter(|_| used.is_none());
-                initial.notice = Some(told(&[fault.to_string()], used, rest));
+                initial.notice = Some(told(&faults, used, rest));
                 initial
             }
         }

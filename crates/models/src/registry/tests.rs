@@ -435,7 +435,13 @@ fn a_stored_session_keeps_its_model_while_it_can() {
     let fresh = registry.restored_model(None, &saved);
     assert_eq!((told(&fresh).0, fresh.level), ("groq/openai/gpt-oss-20b".to_owned(), Some(ThinkingLevel::High)));
 
+    let unanswered = recorded("unknown", "unknown", false);
+    let found = registry.restored_model(Some(&unanswered), &saved);
+    assert_eq!(told(&found), ("groq/openai/gpt-oss-20b".to_owned(), ModelSource::AgentDefault, None));
+
     let empty = Setup::default().load();
+    let still = empty.restored_model(Some(&unanswered), &SavedDefaults::default());
+    assert_eq!(told(&still), ("unknown/unknown".to_owned(), ModelSource::None, Some(NO_MODEL)));
     let notice = format!("No configured credentials for xai/grok-4.3. {NO_MODEL}");
     let lost = empty.restored_model(Some(&recorded("xai", "grok-4.3", true)), &SavedDefaults::default());
     assert_eq!(told(&lost), ("unknown/unknown".to_owned(), ModelSource::None, Some(notice.as_str())));
