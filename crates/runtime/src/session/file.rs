@@ -151,11 +151,23 @@ impl SessionFile {
         sidecar.steer.retain(|queued| !scan.tree.contains(queued.entry_id.as_str()));
         sidecar.follow_up.retain(|queued| !scan.tree.contains(queued.entry_id.as_str()));
         sidecar.deferred.retain(|entry| !scan.tree.contains(entry.id.as_str()));
+        let mut model = branch::last_model(&branch).map(|(provider, id, chosen)| RestoredModel { provider, id, chosen });
+        let mut level = branch::last_level(&branch).and_then(ThinkingLevel::parse);
+        // What was chosen in a run that did not end is the newest choice, though no entry yet.
+        for waiting in &sidecar.deferred {
+            match &waiting.body {
+                EntryBody::ModelChange { provider, model_id } => {
+                    model = Some(RestoredModel { provider: provider.clone(), id: model_id.clone(), chosen: true });
+                }
+                EntryBody::ThinkingLevelChange { thinking_level } => level = Some(*thinking_level),
+                _ => {}
+            }
+        }
         let restored = Restored {
             name: scan.tree.name.clone(),
             message_count: branch::visible(&branch).len() as u64,
-            model: branch::last_model(&branch).map(|(provider, id, chosen)| RestoredModel { provider, id, chosen }),
-            level: branch::last_level(&branch).and_then(ThinkingLevel::parse),
+            model,
+            level,
             interrupted: branch::is_interrupted(&branch),
             leaf: leaf.clone(),
             sidecar,

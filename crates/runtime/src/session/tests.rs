@@ -6,8 +6,10 @@ use proptest::prelude::*;
 use wolli_protocol::entry::EntryBody;
 use wolli_protocol::ids::{EntryId, SessionId};
 use wolli_protocol::message::{Message, UserMessage};
+use wolli_protocol::model::ThinkingLevel;
 
-use super::file::SessionFile;
+use super::file::{RestoredModel, SessionFile};
+use super::sidecar::Sidecar;
 use super::{Listing, NewEntry, read_entries, read_messages, read_page};
 
 fn user(text: &str) -> Message {
@@ -139,6 +141,28 @@ fn bad_lines_in_the_middle_hide_nothing() {
     file.append(&[entry("new", "x")], true).unwrap();
     assert_eq!(read_messages(&path).unwrap().len(), 3);
     assert_eq!(file.context().unwrap().len(), 3);
+}
+
+#[test]
+fn a_choice_that_waited_for_the_end_of_a_turn_counts_after_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = session(folder.path(), 0);
+    let choice = |model: &str, level| {
+        let model = EntryBody::ModelChange { provider: "p".into(), model_id: model.into() };
+        [NewEntry::new(model), NewEntry::new(EntryBody::ThinkingLevelChange { thinking_level: level })]
+    };
+    let (mut file, _) = SessionFile::open(&path).unwrap();
+    file.append(&choice("written", ThinkingLevel::Low), true).unwrap();
+    let waiting = [choice("first", ThinkingLevel::Off), choice("last", ThinkingLevel::High)].concat();
+    Sidecar::first().with_deferred(waiting.clone()).store(&path).unwrap();
+    let restored = SessionFile::open(&path).unwrap().1;
+    let model = RestoredModel { provider: "p".into(), id: "last".into(), chosen: true };
+    assert_eq!((restored.model, restored.level), (Some(model), Some(ThinkingLevel::High)));
+    // In the file and, since nobody took it out, beside it: what came later counts.
+    file.append(&waiting, true).unwrap();
+    file.append(&choice("later", ThinkingLevel::Medium), true).unwrap();
+    let restored = SessionFile::open(&path).unwrap().1;
+    assert_eq!((restored.model.unwrap().id.as_str(), restored.level), ("later", Some(ThinkingLevel::Medium)));
 }
 
 #[test]
