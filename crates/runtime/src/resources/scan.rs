@@ -32,6 +32,8 @@ pub(super) enum Kind {
 #[derive(Debug)]
 pub(super) struct Scan {
     entries_left: usize,
+    /// It was told that nothing more is looked at below the present root.
+    ended: bool,
     /// Folders of the present root, by device and number.
     seen: HashSet<(u64, u64)>,
     /// Texts with the path that they are about.
@@ -47,13 +49,14 @@ struct Entry {
 
 impl Scan {
     pub(super) fn new() -> Self {
-        Self { entries_left: ENTRIES_MAX, seen: HashSet::new(), problems: Vec::new() }
+        Self { entries_left: ENTRIES_MAX, ended: false, seen: HashSet::new(), problems: Vec::new() }
     }
 
     /// The files below `root`, sorted by path. Blocking.
     pub(super) fn folder(&mut self, root: &Path, kind: Kind) -> Vec<PathBuf> {
         let mut found = Vec::new();
         self.seen.clear();
+        self.ended = false;
         self.walk(root, kind, 0, &mut Ignored::default(), &mut found);
         found
     }
@@ -112,7 +115,11 @@ impl Scan {
         let mut entries = Vec::new();
         for entry in listed.flatten() {
             let Some(left) = self.entries_left.checked_sub(1) else {
-                self.problems.push((format!("only {ENTRIES_MAX} files and folders are looked at"), folder.to_owned()));
+                // Every folder that is left has the same to say.
+                if !self.ended {
+                    self.problems.push((format!("only {ENTRIES_MAX} files and folders are looked at"), folder.to_owned()));
+                }
+                self.ended = true;
                 break;
             };
             self.entries_left = left;
@@ -200,6 +207,16 @@ mod tests {
         symlink(path("z/SKILL.md"), path("linked.md")).unwrap();
         // `b` and `z` are one folder; the first way to it counts.
         assert_eq!(found(&folder, Kind::Skill), (vec!["a/one/SKILL.md".into(), "b/SKILL.md".into(), "linked.md".into()], Vec::new()));
+    }
+
+    #[test]
+    fn the_end_of_a_scan_is_told_once_for_each_root() {
+        let folder = tree(&["a/x", "b/x", "c/x", "d/x"]);
+        let mut scan = Scan { entries_left: 4, ..Scan::new() };
+        for told in [1, 2] {
+            assert_eq!(scan.folder(folder.path(), Kind::Skill), [""; 0].map(PathBuf::from));
+            assert_eq!(scan.problems.len(), told, "{:?}", scan.problems);
+        }
     }
 
     #[test]
