@@ -36,12 +36,14 @@ impl Resources {
     /// It names a skill that there is not.
     pub(crate) fn invocation(&self, text: &str) -> Result<Option<Invocation>, InvocationError> {
         let Some(call) = text.strip_prefix('/') else { return Ok(None) };
-        let (name, arguments) = call.split_once(' ').unwrap_or((call, ""));
-        if let Some(name) = name.strip_prefix("skill:") {
+        if let Some(call) = call.strip_prefix("skill:") {
+            // What begins so is no text for the model, so a line break may end the name as well.
+            let (name, arguments) = call.split_once(char::is_whitespace).unwrap_or((call, ""));
             let found = self.skills.iter().find(|skill| skill.name == name);
             let skill = found.ok_or_else(|| InvocationError::UnknownSkill(name.to_owned()))?.clone();
             return Ok(Some(Invocation::Skill { skill, arguments: arguments.to_owned() }));
         }
+        let (name, arguments) = call.split_once(' ').unwrap_or((call, ""));
         let found = self.templates.iter().find(|template| template.name == name);
         Ok(found.map(|template| Invocation::Template { template: template.clone(), arguments: arguments.to_owned() }))
     }

@@ -143,6 +143,8 @@ fn calls_are_recognised_by_their_first_word() {
     assert_eq!(expand("/review a.rs 'b c'").unwrap().unwrap(), "Review a.rs and b c");
     assert_eq!(expand("/review").unwrap().unwrap(), "Review  and ");
     assert!(expand("/skill:greet  Ann ").unwrap().unwrap().ends_with("body of greet\n</skill>\n\nAnn"));
+    // A text of several lines may begin right behind the name.
+    assert!(expand("/skill:greet\nAnn\nand Bob\n").unwrap().unwrap().ends_with("</skill>\n\nAnn\nand Bob"));
     for (text, error) in
         [("/skill:nosuch x", "Unknown skill: nosuch"), ("/skill:", "Unknown skill: "), ("/skill: greet", "Unknown skill: ")]
     {
