@@ -80,7 +80,7 @@ pub(super) struct Book {
     path: PathBuf,
     days: LocalDays,
     sums: Sums,
-    /// Length of the file, and its length when it was last written whole.
+    /// Length of the file, and the length of the sums when it was read or last written whole.
     length: u64,
     whole: u64,
     /// The file lacks something that the sums have, or is torn: it is written whole the next time.
@@ -127,7 +127,8 @@ impl Book {
                 _ => bad += 1,
             }
         }
-        self.whole = self.length;
+        // Not the length that was found: daemons that live short would let it grow for ever.
+        self.whole = self.encoded().len() as u64;
         if bad > 0 {
             tracing::warn!(path = %self.path.display(), lines = bad, "lines of the record of usage cannot be read and count nothing");
         }
@@ -163,7 +164,8 @@ impl Book {
         Ok(())
     }
 
-    fn write_whole(&mut self) {
+    /// The file as sums alone.
+    fn encoded(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let days = self.sums.days.iter().map(|(day, usage)| Line { day: Some(day.into()), session: None, model: None, usage: *usage });
         let sessions = self.sums.sessions.iter();
@@ -174,6 +176,11 @@ impl Book {
                 Err(error) => tracing::error!(%error, "a sum of usage did not serialise"),
             }
         }
+        bytes
+    }
+
+    fn write_whole(&mut self) {
+        let bytes = self.encoded();
         match wolli_home::atomic::write(&self.path, &bytes) {
             Ok(()) => {
                 (self.length, self.whole, self.stale) = (bytes.len() as u64, bytes.len() as u64, false);

@@ -115,6 +115,21 @@ fn an_answer_counts_once_wherever_the_process_was_killed() {
 }
 
 #[test]
+fn many_short_lives_do_not_let_the_record_grow() {
+    let home = Home::new();
+    let mut longest = 0;
+    for life in 1..=20_u64 {
+        let mut book = home.open();
+        for _ in 0..100 {
+            book.record(&id("a"), "p/m", &usage(1), EVENING);
+        }
+        assert_eq!(inputs(&book.totals(&id("a"), EVENING)), (life * 100, life * 100, life * 100));
+        longest = longest.max(fs::metadata(home.file()).unwrap().len());
+    }
+    assert!((200 << 10..300 << 10).contains(&longest), "{longest}");
+}
+
+#[test]
 fn without_a_record_the_answers_in_the_sessions_count() {
     let home = Home::new();
     home.session(
