@@ -381,7 +381,11 @@ impl Listing {
         };
         let files = self.folders.iter().flat_map(|(path, folder)| folder.files.iter().map(move |(name, known)| (path, name, known)));
         let mut sessions: Vec<StoredSession> = files.filter_map(|(path, name, known)| stored(path, name, known)).collect();
-        sessions.sort_by(|a, b| b.created_at.cmp(&a.created_at).then_with(|| b.path.cmp(&a.path)));
+        // Of two files of one session that with the given name is the session, whatever a copy is called.
+        let ours = |session: &StoredSession| session.path.file_name().is_some_and(|name| is_named_after(name, &session.id));
+        sessions.sort_by(|a, b| {
+            b.created_at.cmp(&a.created_at).then_with(|| ours(b).cmp(&ours(a))).then_with(|| b.path.cmp(&a.path))
+        });
         let mut ids = std::collections::HashSet::new();
         sessions.retain(|session| ids.insert(session.id.clone()));
         let list: Arc<[StoredSession]> = sessions.into();
@@ -397,6 +401,12 @@ fn look_again(path: &Path, earlier: Option<Known>, stamp: Stamp) -> Known {
         Some(known) if known.header.is_some() && known.stamp.is_continued_by(&stamp) => Known { stamp, ..known },
         _ => Known::read(path, stamp),
     }
+}
+
+/// The file has the name that sessions are given, `<time>_<id>.jsonl`.
+fn is_named_after(name: &OsStr, id: &SessionId) -> bool {
+    let stem = name.to_str().and_then(|name| name.strip_suffix(".jsonl"));
+    stem.and_then(|stem| stem.strip_suffix(id.as_str())).is_some_and(|time| time.ends_with('_'))
 }
 
 fn read_header(path: &Path) -> Option<Header> {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::facts::Facts;
-use super::{Folder, Header, Known, Stamp};
+use super::{Folder, Header, Known, Stamp, is_named_after, read_header};
 
 const VERSION: u32 = 1;
 
@@ -50,7 +50,9 @@ pub(super) fn load(root: &Path) -> BTreeMap<PathBuf, Folder> {
         if folder != root && folder.parent() != Some(root) {
             continue;
         }
-        let known = Known { stamp, header: Some(header), facts };
+        // A wrong id would hide a session for good: only one that the file's name confirms is taken unread.
+        let header = if is_named_after(name, &header.id) { Some(header) } else { read_header(&file) };
+        let known = Known { stamp, header, facts };
         folders.entry(folder.to_owned()).or_default().files.insert(name.to_owned(), known);
     }
     folders

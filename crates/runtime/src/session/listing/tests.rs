@@ -113,6 +113,8 @@ fn a_wrong_index_is_noticed() {
         wrong.replace("\"size\":", "\"size\":1"),
         wrong.replace("\"modified\":", "\"modified\":1"),
         wrong.replace("\"inode\":", "\"inode\":1"),
+        text.replace("\"s0\"", "\"wrong\""),
+        text.replace("\"s0\"", "\"s1\""),
         text.replace("--w--/000.jsonl", "../../etc/passwd.jsonl"),
         text.replace("--w--/000.jsonl", "/etc/passwd.jsonl"),
         text.replace("--w--/000.jsonl", "--w--/gone.jsonl"),
@@ -125,6 +127,18 @@ fn a_wrong_index_is_noticed() {
     std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();
     assert_eq!(Listing::new(home.root().to_owned()).refresh_names().unwrap(), right);
+}
+
+#[test]
+fn a_copy_beside_a_session_does_not_take_its_place() {
+    let home = Home::with(0);
+    let path = home.folder().join("2026-01-01T00-00-00-000Z_s0.jsonl");
+    for copy in ["1.jsonl", "copy.jsonl", "zs0.jsonl"] {
+        std::fs::write(home.folder().join(copy), header("s0", 0)).unwrap();
+    }
+    std::fs::write(&path, header("s0", 0)).unwrap();
+    let list = Listing::new(home.root().to_owned()).refresh().unwrap();
+    assert_eq!(list.iter().map(|session| &session.path).collect::<Vec<_>>(), [&path]);
 }
 
 #[test]
