@@ -2,11 +2,15 @@
 //!
 //! Invariant: parsing touches neither the disk nor the environment. What is wrong here is a usage error, status 2.
 
+pub(crate) mod sessions;
+
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+
+use crate::status;
 
 /// Names that mean something as the first word, now or in a later version, and so are no names for new agents.
 pub(crate) const RESERVED_NAMES: &[&str] = &[
@@ -26,6 +30,7 @@ pub(crate) const RESERVED_NAMES: &[&str] = &[
     "plugins",
     "restart",
     "service",
+    "sessions",
     "stop",
     "update",
 ];
@@ -39,23 +44,19 @@ Examples:
   git diff | wolli scribe --print -           the prompt from stdin
   wolli scribe --print --json \"Hello\"         every event as one line of JSON
   wolli chat list                             chat with an agent whose name is a command
-  wolli config scribe                         the configuration in effect, and where it comes from
+  wolli config scribe                         the configuration in effect, and where it comes from";
 
-Exit status:
-  0    success
-  1    it failed, or the model did; the reason is on stderr
-  2    the command line is wrong
-  75   the agent is already being served
-  76   the agent's port is used by another program
-  78   a configuration file or agent.json is wrong
-  130  interrupted (Ctrl+C)
-  143  terminated
-
+const ENVIRONMENT: &str = "\
 Environment:
   WOLLI_HOME           folder of all agents (default ~/.wolli)
   WOLLI_SHARED_DIR     credentials, settings and models of all agents (default ~/.wolli/agent)
   WOLLI_DAEMON_HOST    address that daemons listen on (default 127.0.0.1)
   WOLLI_DAEMON_TOKEN   token to use instead of the one in agent.json";
+
+/// What stands below the options in `--help`.
+fn after_help() -> String {
+    format!("{EXAMPLES}\n\nExit status:\n{}\n{ENVIRONMENT}", status::help())
+}
 
 /// Agents that live on your machine.
 #[derive(Debug, Parser)]
@@ -65,7 +66,7 @@ Environment:
     disable_version_flag = true,
     args_conflicts_with_subcommands = true,
     override_usage = "wolli [COMMAND]\n       wolli <agent> [--session <id> | --new]\n       wolli <agent> --print <message>...",
-    after_help = EXAMPLES
+    after_help = after_help()
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -117,10 +118,18 @@ pub(crate) enum Command {
     #[command(override_usage = "wolli new <name> [--model <provider/id>] [--purpose <text>]")]
     New(New),
     /// List the agents
-    List,
+    #[command(override_usage = "wolli list [--json]")]
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Chat with an agent, also with one whose name is a command
     #[command(override_usage = "wolli chat <agent> [--session <id> | --new]\n       wolli chat <agent> --print <message>...")]
     Chat(Talk),
+    /// List, show, rename, delete and export the sessions of an agent
+    #[command(subcommand, override_usage = "wolli sessions list|show|rename|delete|export <agent> ...")]
+    Sessions(sessions::Sessions),
     /// Delete an agent with its memory, sessions and workspace
     #[command(override_usage = "wolli delete <name> [--yes]")]
     Delete(Delete),
@@ -250,7 +259,7 @@ mod tests {
 
     #[test]
     fn the_first_word_is_a_command_or_an_agent() {
-        assert!(matches!(parse(&["list"]).unwrap().command, Some(Command::List)));
+        assert!(matches!(parse(&["list"]).unwrap().command, Some(Command::List { json: false })));
         let talk = |words: &[&str]| {
             let arguments = parse(words).unwrap();
             assert!(arguments.command.is_none(), "{words:?}");

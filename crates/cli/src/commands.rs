@@ -7,3 +7,4 @@ pub(crate) mod delete;
 pub(crate) mod list;
 pub(crate) mod new;
 pub(crate) mod restart;
+pub(crate) mod sessions;

@@ -13,19 +13,7 @@ use wolli_home::config::ConfigError;
 use wolli_home::environment::HomeUnknown;
 use wolli_home::paths::InvalidAgentName;
 
-/// Exit statuses of the program. They are API: scripts and service managers decide by them.
-pub(crate) mod status {
-    /// It failed; the reason is on stderr.
-    pub(crate) const FAILURE: u8 = 1;
-    /// The command line is wrong.
-    pub(crate) const USAGE: u8 = 2;
-    /// A configuration file or `agent.json` is wrong.
-    pub(crate) const CONFIGURATION: u8 = 78;
-    /// Ended by Ctrl+C.
-    pub(crate) const INTERRUPTED: u8 = 130;
-    /// Ended by the request to terminate.
-    pub(crate) const TERMINATED: u8 = 143;
-}
+use crate::status;
 
 /// What a command ends with when it does not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -59,9 +47,17 @@ pub(crate) enum Failure {
     Start(io::Error),
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The model gave this reason.
+    /// The turn ended in an error; the model gave this reason.
     #[error("{0}")]
     Model(String),
+    /// The turn was aborted.
+    #[error("{0}")]
+    Aborted(String),
+    #[error("\"{typed}\" is the beginning of several ids:{lines}\nType more of it.")]
+    Ambiguous { typed: String, lines: String },
+    /// A file that the person named, with what is wrong.
+    #[error("{0}")]
+    File(String),
     #[error("The model gave no answer.")]
     NoAnswer,
     #[error("No answer within {} s; gave up.", .0.as_secs_f64())]
@@ -86,6 +82,15 @@ impl Failure {
             }
             Self::Client(ClientError::Home(error)) if matches!(**error, AgentError::Invalid { .. }) => status::CONFIGURATION,
             Self::NoAgent(_) => status::USAGE,
+            Self::Client(
+                ClientError::Unreachable { .. }
+                | ClientError::Untrusted { .. }
+                | ClientError::NotHealthy { .. }
+                | ClientError::Start { .. },
+            ) => status::UNREACHABLE,
+            Self::Client(ClientError::Unauthorized { .. }) => status::UNAUTHORISED,
+            Self::Model(_) => status::TURN_FAILED,
+            Self::Aborted(_) => status::TURN_ABORTED,
             // Whoever read our output has enough of it.
             Self::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Interrupted => status::INTERRUPTED,
@@ -101,7 +106,8 @@ impl Failure {
             | Self::Stdin(_)
             | Self::Start(_)
             | Self::Client(_)
-            | Self::Model(_)
+            | Self::Ambiguous { .. }
+            | Self::File(_)
             | Self::NoAnswer
             | Self::TimedOut(_)
             | Self::Output(_)
@@ -136,7 +142,7 @@ fn advice(error: &ClientError) -> &'static str {
         ClientError::Unauthorized { .. } => {
             "\nThe daemon was started with another token: is WOLLI_DAEMON_TOKEN set here or there? Restart the daemon after a change of agent.json."
         }
-        ClientError::UnknownSession { .. } => "\n/sessions in a chat lists the sessions that there are.",
+        ClientError::UnknownSession { .. } => "\n`wolli sessions list <agent>` lists the sessions that there are.",
         ClientError::Interrupted { .. } | ClientError::Unreachable { .. } => "\nThe daemon may have been stopped; try again.",
         ClientError::Name(_)
         | ClientError::NoHome(_)

@@ -6,9 +6,12 @@
 
 mod agents;
 mod arguments;
+mod columns;
 mod commands;
 mod console;
 mod failure;
+mod session_ids;
+mod status;
 mod talk;
 
 use std::process::ExitCode;
@@ -18,7 +21,7 @@ use wolli_home::environment::Environment;
 
 use arguments::{Arguments, Command};
 use console::Console;
-use failure::{Failure, status};
+use failure::Failure;
 use talk::Form;
 use talk::connect::Which;
 
@@ -57,7 +60,8 @@ fn run(arguments: Arguments, environment: Environment, console: &Console) -> Res
                 talk::chat_with(name.as_str(), Which::Latest, &environment, console)?;
             }
         }
-        Some(Command::List) => commands::list::run(&environment, console)?,
+        Some(Command::List { json }) => commands::list::run(json, &environment, console)?,
+        Some(Command::Sessions(command)) => commands::sessions::run(command, &environment, console)?,
         Some(Command::Delete(delete)) => commands::delete::run(&delete, &environment, console)?,
         Some(Command::Restart { name }) => commands::restart::run(&name, &environment, console)?,
         Some(Command::Config { name }) => commands::config::run(name.as_deref(), &environment, console)?,
@@ -65,7 +69,7 @@ fn run(arguments: Arguments, environment: Environment, console: &Console) -> Res
         Some(Command::Chat(talk)) => talk::run(talk, Form::Chat, &environment, console)?,
         None if !arguments.talk.is_empty() => talk::run(arguments.talk, Form::Name, &environment, console)?,
         None => {
-            commands::list::run(&environment, console)?;
+            commands::list::run(false, &environment, console)?;
             console.line("\nTalk to one with: wolli <agent>. More: wolli --help")?;
         }
     }

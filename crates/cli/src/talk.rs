@@ -6,7 +6,7 @@ mod chat;
 pub(crate) mod connect;
 mod input;
 mod print;
-mod render;
+pub(crate) mod render;
 mod signals;
 
 use std::io::Read;
@@ -76,7 +76,7 @@ pub(crate) fn restart_daemon(name: &str, environment: &Environment) -> Result<()
 }
 
 /// One thread is enough, and a chat relies on it: the streams' tasks run only while it waits.
-fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Start)
 }
 

@@ -1,6 +1,8 @@
 //! One agent: its daemon's life, its control stream, its sessions.
 
 mod control;
+mod frames;
+mod sessions;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -24,6 +26,7 @@ use crate::spawn::{self, DaemonProgram};
 use crate::transport::{Body, Daemon, Failure, Transport};
 pub use control::Lifecycle;
 use control::{ControlFeed, ControlShared};
+pub use frames::{Frame, FrameOptions, Frames};
 
 /// How long a plain read may take.
 const READ_LIMIT: Duration = Duration::from_secs(30);

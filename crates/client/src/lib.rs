@@ -44,7 +44,7 @@ mod spawn;
 mod transport;
 mod wolli;
 
-pub use agent::{Agent, Lifecycle};
+pub use agent::{Agent, Frame, FrameOptions, Frames, Lifecycle};
 pub use error::ClientError;
 pub use link::LinkState;
 pub use session::{AbortedQueues, ClearedQueues, Notice, Prompt, SessionHandle, SnapshotWatch, Subscription, ToolInfos, ViewWatch};

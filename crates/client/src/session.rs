@@ -19,6 +19,7 @@ use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use wolli_protocol::command::Command;
 use wolli_protocol::dialog::{DialogAnswer, DialogReceipt};
+use wolli_protocol::entry::Entry;
 use wolli_protocol::ids::{DialogId, SessionId};
 use wolli_protocol::reduce::SessionView;
 
@@ -30,6 +31,7 @@ pub(crate) use call::command;
 use call::post;
 pub use commands::{AbortedQueues, ClearedQueues, Prompt, ToolInfos};
 use feed::SessionFeed;
+pub(crate) use history::read as read_entries;
 pub use notices::{Notice, Subscription, ViewWatch};
 pub use snapshots::SnapshotWatch;
 
@@ -156,7 +158,7 @@ impl SessionHandle {
     /// # Errors
     /// When the daemon cannot be reached.
     pub async fn load_history(&self) -> Result<(), ClientError> {
-        let entries = history::read(self.0.transport(), &self.0.id, None).await?;
+        let entries: Vec<Entry> = history::read(self.0.transport(), &self.0.id, None).await?;
         self.0.shared.view.send_if_modified(|view| view.as_mut().map(|view| view.prepend_history(&entries)).is_some());
         Ok(())
     }

@@ -4,8 +4,10 @@ use wolli_client::{Agent, ClientError, DaemonProgram, SessionHandle, Wolli};
 use wolli_home::environment::Environment;
 use wolli_protocol::ids::SessionId;
 use wolli_protocol::resource::ResourceDiagnostic;
+use wolli_protocol::state::SessionSummary;
 
 use crate::failure::Failure;
+use crate::session_ids::{self, NotFound};
 
 /// The session to talk in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +34,19 @@ pub(crate) async fn open(agent: &Agent, which: Which) -> Result<SessionHandle, F
             latest => latest?,
         },
         Which::New => new(agent).await?,
-        Which::Named(id) => agent.session(&SessionId::from(id)).await?,
+        Which::Named(typed) => {
+            let sessions = agent.list_sessions().await?;
+            let id = find_session(agent, &sessions, &typed)?.session_id.clone();
+            agent.session(&id).await?
+        }
+    })
+}
+
+/// The session with that id, or the only one whose id begins like that.
+pub(crate) fn find_session<'a>(agent: &Agent, sessions: &'a [SessionSummary], typed: &str) -> Result<&'a SessionSummary, Failure> {
+    session_ids::find(sessions, typed).map_err(|problem| match problem {
+        NotFound::Unknown => ClientError::UnknownSession { agent: agent.name().clone(), session: SessionId::from(typed) }.into(),
+        NotFound::Several(lines) => Failure::Ambiguous { typed: typed.to_owned(), lines },
     })
 }
 

@@ -193,7 +193,7 @@ fn texts_of(answer: Option<AssistantMessage>) -> Result<Vec<String>, Failure> {
     let reason = |or: &str| answer.error_message.clone().filter(|text| !text.trim().is_empty()).unwrap_or_else(|| or.to_owned());
     match answer.stop_reason {
         StopReason::Error => return Err(Failure::Model(reason("Request error"))),
-        StopReason::Aborted => return Err(Failure::Model(reason("Request aborted"))),
+        StopReason::Aborted => return Err(Failure::Aborted(reason("Request aborted"))),
         StopReason::Stop | StopReason::Length | StopReason::ToolUse => {}
     }
     let texts: Vec<String> = answer

@@ -57,7 +57,7 @@ fn a_script_gets_each_answer_and_then_the_end() {
 fn a_script_learns_that_its_last_prompt_failed() {
     let (home, _daemon) = serve("scribe");
     let outcome = home.run_with_input(&["scribe"], "!fail 500\n");
-    assert_eq!(outcome.status, Some(1), "{outcome:?}");
+    assert_eq!(outcome.status, Some(5), "{outcome:?}");
     assert!(outcome.stdout.contains("Error: 500") && outcome.stderr.contains("500"), "{outcome:?}");
     assert_eq!(home.run_with_input(&["scribe"], "!fail 500\nwell\n").status, Some(0));
     assert_eq!(home.run_with_input(&["scribe"], "/quit\nnot said\n").status, Some(0));

@@ -3,4 +3,5 @@
 mod chat;
 mod commands;
 mod print;
+mod sessions;
 mod support;

@@ -36,10 +36,10 @@ fn the_answer_is_on_stdout_alone() {
 }
 
 #[test]
-fn a_model_that_fails_or_says_nothing_is_status_1() {
+fn a_model_that_fails_is_status_5_and_one_that_says_nothing_1() {
     let (home, _daemon) = serve("scribe");
     let outcome = home.run(&["scribe", "--print", "!fail 529"]);
-    assert_eq!((outcome.status, outcome.stdout.as_str()), (Some(1), ""), "{outcome:?}");
+    assert_eq!((outcome.status, outcome.stdout.as_str()), (Some(5), ""), "{outcome:?}");
     assert!(outcome.stderr.contains("529"), "{outcome:?}");
     assert_eq!(home.run(&["scribe", "--print", "!think only"]), failed("The model gave no answer."));
     // What was said before is not the answer.
@@ -61,9 +61,9 @@ fn events_are_lines_of_json() {
     }
     let session = events[0]["sessionId"].as_str().unwrap();
     assert_eq!(home.run(&["scribe", "--session", session, "-p", "there"]), said("there"));
-    let unknown = home.run(&["scribe", "--session", "01a2", "-p", "there"]);
+    let unknown = home.run(&["scribe", "--session", "no-such", "-p", "there"]);
     assert_eq!((unknown.status, unknown.stdout.as_str()), (Some(1), ""));
-    assert!(unknown.stderr.starts_with("No session \"01a2\" for agent \"scribe\""), "{unknown:?}");
+    assert!(unknown.stderr.starts_with("No session \"no-such\" for agent \"scribe\""), "{unknown:?}");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_port_of_another_program_is_no_place_for_the_token() {
         heard
     });
     let outcome = home.run(&["scribe", "-p", "Hello"]);
-    assert_eq!((outcome.status, outcome.stdout.as_str()), (Some(1), ""), "{outcome:?}");
+    assert_eq!((outcome.status, outcome.stdout.as_str()), (Some(3), ""), "{outcome:?}");
     std::io::Write::write_all(&mut std::net::TcpStream::connect(("127.0.0.1", port)).unwrap(), b"THE END").unwrap();
     let heard = heard.join().unwrap();
     assert!(!heard.contains(config["token"].as_str().unwrap()), "{heard}");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hyper::Method;
 use serde::Deserialize;
-use wolli_protocol::entry::Entry;
+use serde::de::DeserializeOwned;
 use wolli_protocol::ids::{EntryId, SessionId};
 
 use crate::backoff::Backoff;
@@ -22,14 +22,18 @@ const PAGE_LIMIT: Duration = Duration::from_secs(60);
 const ATTEMPTS: u32 = 5;
 
 #[derive(Deserialize)]
-struct Page {
-    entries: Vec<Entry>,
+struct Page<T> {
+    entries: Vec<T>,
     #[serde(default)]
     next: Option<EntryId>,
 }
 
 /// All entries of the active branch after that one, or from its beginning.
-pub(super) async fn read(transport: &Transport, session: &SessionId, after: Option<EntryId>) -> Result<Vec<Entry>, ClientError> {
+pub(crate) async fn read<T: DeserializeOwned>(
+    transport: &Transport,
+    session: &SessionId,
+    after: Option<EntryId>,
+) -> Result<Vec<T>, ClientError> {
     let mut entries = Vec::new();
     let mut after = after;
     loop {
@@ -43,7 +47,7 @@ pub(super) async fn read(transport: &Transport, session: &SessionId, after: Opti
     }
 }
 
-async fn page(transport: &Transport, session: &SessionId, after: Option<&EntryId>) -> Result<Page, ClientError> {
+async fn page<T: DeserializeOwned>(transport: &Transport, session: &SessionId, after: Option<&EntryId>) -> Result<Page<T>, ClientError> {
     let mut path = format!("/sessions/{}/entries?limit={PAGE}", encode_segment(session.as_str()));
     if let Some(after) = after {
         path = format!("{path}&after={}", encode_segment(after.as_str()));

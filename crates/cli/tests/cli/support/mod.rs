@@ -62,6 +62,14 @@ impl Home {
         command
     }
 
+    /// Marks an agent as deployed, as its daemon does after a yes.
+    pub(crate) fn deployed(&self, name: &str) {
+        let file = self.agent(name).join("agent.json");
+        let mut config: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        config["deployedAt"] = "2026-03-01T09:00:00.000Z".into();
+        std::fs::write(file, config.to_string()).unwrap();
+    }
+
     /// Runs to the end without input.
     pub(crate) fn run(&self, arguments: &[&str]) -> Outcome {
         finish(self.command(arguments), "")
