@@ -14,7 +14,7 @@ use wolli_protocol::ids::FrameId;
 use wolli_protocol::login::LoginOption;
 use wolli_protocol::model::ThinkingLevel;
 use wolli_protocol::sse;
-use wolli_protocol::state::SessionState;
+use wolli_protocol::state::{SessionState, Waiting, WaitingKind};
 
 use super::{Dialogs, Patience, Rail};
 use crate::hub::{Attach, Attached, Cursor, Hub, Include, View};
@@ -400,6 +400,33 @@ async fn who_waits_for_a_person_says_so() {
     let told: Vec<Value> = notices(&mut cursor).await.into_iter().filter(|event| event["type"] == "waiting").collect();
     let kinds: Vec<Value> = told.into_iter().map(|event| event["waiting"]["kind"].clone()).collect();
     assert_eq!(kinds, [json!("login"), json!("dialog"), json!(null)]);
+}
+
+#[tokio::test]
+async fn questions_that_came_and_went_during_another_wait_are_told_when_that_is_over() {
+    let session = Session::new();
+    let _reader = session.attach();
+    let wait = |kind: Option<WaitingKind>| {
+        let waiting = kind.map(|kind| Waiting { kind, since: "t".into(), until: None, attempt: None, max: None });
+        session.hub.publish(&SessionEvent::Waiting { waiting });
+    };
+    let kind = || session.hub.waiting().map(|waiting| waiting.kind);
+    let confirm = session.ask(|it: Dialogs| async move { it.confirm("?", "m", Patience::default()).await }).await;
+    let before = session.hub.waiting();
+    wait(Some(WaitingKind::Compaction));
+    session.answer(json!({"id": session.open_id(), "confirmed": true}));
+    assert!(confirm.await.unwrap());
+    assert_eq!(kind(), Some(WaitingKind::Compaction));
+    // What was waited for before is told again, and is over.
+    session.hub.publish(&SessionEvent::Waiting { waiting: before });
+    assert_eq!(kind(), None);
+    wait(Some(WaitingKind::Retry));
+    let input = session.ask(|it: Dialogs| async move { it.input("?", None, Patience::default()).await }).await;
+    assert_eq!(kind(), Some(WaitingKind::Retry));
+    wait(None);
+    assert_eq!(kind(), Some(WaitingKind::Dialog));
+    session.answer(json!({"id": session.open_id()}));
+    assert_eq!((input.await.unwrap(), kind()), (None, None));
 }
 
 #[tokio::test]

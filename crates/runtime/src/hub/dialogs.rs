@@ -130,8 +130,9 @@ impl Log {
         self.show(SessionEvent::ExtensionUiResolved(DialogResolved { id }), None);
     }
 
-    /// Says that the session waits for a person, or does not any more. What else it waits for is not ours to take back.
-    fn tell_waiting(&mut self) {
+    /// Says that the session waits for a person, or does not any more. What else it waits for is not ours to take back; when that is over,
+    /// this is to be called again.
+    pub(super) fn tell_waiting(&mut self) {
         self.show_questions();
         let told = match &self.waiting {
             Some(waiting) if !matches!(waiting.kind, WaitingKind::Dialog | WaitingKind::Login) => return,

@@ -290,6 +290,10 @@ impl Hub {
             log.urgent += 1;
         }
         log.push(Frame::encode(event, audience, body));
+        if matches!(event, SessionEvent::Waiting { .. }) {
+            // Questions may have come or gone while something else was waited for.
+            log.tell_waiting();
+        }
     }
 
     /// Wakes the readers if something was recorded since the last time.
