@@ -66,8 +66,10 @@ impl Hub {
     pub fn attach(self: &Arc<Self>, attach: &Attach) -> Attached {
         // Subscribed before the position is taken, so that no frame is missed.
         let head = self.subscribe_head();
-        let log = self.lock();
+        let mut log = self.lock();
+        // Both under the lock, so that a ring is never packed while somebody reads it.
         self.readers().send_modify(|readers| *readers += 1);
+        log.unpack();
         let (mut resume, mut gap) = resume_position(&log, attach.last_event_id.as_deref());
         let mut follower = Follower::new(self.subscribe_urgent());
         if attach.view == View::Snapshot {

@@ -100,6 +100,11 @@ impl Log {
         }
     }
 
+    /// Makes the frames whole again, for those who read them.
+    pub(super) fn unpack(&mut self) {
+        self.bytes += self.pack.unpack(&mut self.frames, self.first_position);
+    }
+
     fn drop_oldest(&mut self) {
         if let Some(frame) = self.frames.pop_front() {
             self.bytes -= frame.bytes.len();
@@ -358,10 +363,13 @@ impl Hub {
         log.bytes + log.snapshot.bytes()
     }
 
-    /// Keeps no more frames than a ring always keeps, and long texts once; for a session that left memory. Until
-    /// [`restore_ring`](Self::restore_ring) nobody may read the frames.
+    /// Keeps no more frames than a ring always keeps, and long texts once; for a session that left memory. A reader that is still there keeps
+    /// the ring as it is: it is being read.
     pub fn shrink_ring(&self) {
         let mut log = self.lock();
+        if *self.readers.borrow() > 0 {
+            return;
+        }
         let log = &mut *log;
         while log.numbered > RING_FRAMES {
             log.drop_oldest();
@@ -374,9 +382,7 @@ impl Hub {
 
     /// The frames as they were before [`shrink_ring`](Self::shrink_ring); for a session that comes back.
     pub fn restore_ring(&self) {
-        let mut log = self.lock();
-        let log = &mut *log;
-        log.bytes += log.pack.unpack(&mut log.frames, log.first_position);
+        self.lock().unpack();
     }
 
     /// Forgets the frames and the snapshot, keeps the numbers. Readers that were behind have to start from a new `hello`.

@@ -17,6 +17,10 @@ use super::frame::Frame;
 const LEAST: usize = 4 * 1024;
 /// So much of a text's beginning must be found in a later frame before the rest is compared.
 const PROBE: usize = 128;
+/// Later frames that are looked through for a text, and texts of one frame that are looked for: the end of a message soon follows the end
+/// of its block. Packing takes time in proportion to the ring by it, whatever the frames hold.
+const LOOKED_THROUGH: usize = 8;
+const LOOKED_FOR: usize = 8;
 /// What stands before long texts in frames.
 const BEFORE_TEXTS: [&[u8]; 5] = [br#""content":""#, br#""text":""#, br#""thinking":""#, br#""output":""#, br#""data":""#];
 
@@ -43,12 +47,10 @@ impl Pack {
         let large: Vec<usize> = (0..frames.len()).filter(|index| frames[*index].bytes.len() >= LEAST).collect();
         let mut saved = 0;
         for (number, index) in large.iter().enumerate() {
-            let (frame, later) = (&frames[*index].bytes, &large[number + 1..]);
-            let Some((at, donor, from, length)) =
-                later.iter().find_map(|donor| shared(frame, &frames[*donor].bytes).map(|(at, from, length)| (at, *donor, from, length)))
-            else {
-                continue;
-            };
+            let frame = &frames[*index].bytes;
+            let mut later = large[number + 1..].iter().take(LOOKED_THROUGH);
+            let found = later.find_map(|donor| shared(frame, &frames[*donor].bytes).map(|(at, from, length)| (at, *donor, from, length)));
+            let Some((at, donor, from, length)) = found else { continue };
             self.cuts.push(Cut { frame: first + *index as u64, at, donor: first + donor as u64, from, length });
             let rest = [&frame[..at], &frame[at + length..]].concat();
             frames[*index].bytes = Bytes::from(rest);
@@ -85,7 +87,7 @@ impl Pack {
 /// The longest text of a frame that a later one has too: where it stands in both, and its length.
 fn shared(frame: &[u8], later: &[u8]) -> Option<(usize, usize, usize)> {
     let texts = BEFORE_TEXTS.iter().flat_map(|before| memmem::find_iter(frame, *before).map(|at| at + before.len()));
-    let found = texts.filter_map(|at| {
+    let found = texts.filter(|at| is_long(&frame[*at..])).take(LOOKED_FOR).filter_map(|at| {
         // With the quotation mark: a text that repeats itself is found at its beginning only.
         let probe = frame.get(at - 1..at - 1 + PROBE)?;
         let from = memmem::find(later, probe)? + 1;
@@ -93,4 +95,15 @@ fn shared(frame: &[u8], later: &[u8]) -> Option<(usize, usize, usize)> {
         Some((at, from, length))
     });
     found.filter(|(_, _, length)| *length >= LEAST).max_by_key(|(_, _, length)| *length)
+}
+
+/// True for the inside of a JSON text that does not end within the least length.
+fn is_long(text: &[u8]) -> bool {
+    let Some(begin) = text.get(..LEAST) else { return false };
+    let mut escaped = false;
+    begin.iter().all(|byte| {
+        let ends = *byte == b'"' && !escaped;
+        escaped = *byte == b'\\' && !escaped;
+        !ends
+    })
 }

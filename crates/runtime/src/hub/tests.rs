@@ -373,3 +373,22 @@ async fn the_ring_of_an_evicted_session_holds_long_texts_once_and_gives_all_of_i
         hub.shrink_ring();
     }
 }
+
+#[tokio::test]
+async fn a_reader_never_gets_packed_frames() {
+    let hub = long_ring(&["w ".repeat(10_000)]);
+    let whole = hub.kept_bytes();
+    let attach = Attach { last_event_id: Some("0".into()), ..Attach::default() };
+    let mut reader = hub.attach(&attach).cursor;
+    // The session is made to leave memory, to be deleted, while somebody is behind.
+    hub.shrink_ring();
+    let read = drain(&mut reader).await.unwrap();
+    drop(reader);
+    hub.shrink_ring();
+    assert!(hub.kept_bytes() < whole);
+    // Somebody comes between that and the look at whether the session is still there.
+    assert_eq!(drain(&mut hub.attach(&attach).cursor).await.unwrap(), read);
+    for (_, data) in read {
+        serde_json::from_str::<serde_json::Value>(&data).unwrap();
+    }
+}

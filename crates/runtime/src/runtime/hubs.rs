@@ -53,10 +53,11 @@ impl Hubs {
 
     /// The session left memory: its ring now counts against the budget of all such rings.
     pub(super) fn session_left(&self, id: &SessionId) {
+        // Before the lock of all logs is taken, for it takes a while with a large ring. Nobody opens the session before this returns.
+        if let Some(hub) = self.get(id) {
+            hub.shrink_ring();
+        }
         self.with(|kept| {
-            if let Some(hub) = kept.by_session.get(id) {
-                hub.shrink_ring();
-            }
             kept.evicted.push_back(id.clone());
             let mut bytes: usize = kept.evicted.iter().filter_map(|id| kept.by_session.get(id)).map(|hub| hub.kept_bytes()).sum();
             while bytes > EVICTED_RINGS_BYTES {
