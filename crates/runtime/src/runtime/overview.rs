@@ -33,7 +33,7 @@ impl Runtime {
         if let Some((path, content)) = unsaved {
             // Nobody waits for it, and nothing is lost without it.
             self.tasks().spawn_blocking(move || {
-                if let Err(error) = wolli_home::atomic::write(&path, &content) {
+                if let Err(error) = wolli_home::atomic::replace(&path, &content) {
                     tracing::debug!(%error, "the index of sessions was not written");
                 }
             });
