@@ -9,6 +9,10 @@ pub const SESSION_MAILBOX: usize = 64;
 /// Messages in each of the steering and follow-up queues. Filled by clients, drained between turns; full is an error.
 pub const QUEUED_MESSAGES: usize = 64;
 
+/// Changes of a session that wait for the end of a turn. Filled by clients, drained between turns; full is an error. All of them are
+/// written again with each that comes.
+pub const DEFERRED_ENTRIES: usize = 64;
+
 /// Questions of a run to its actor. The run waits for each answer, so more than one is rare.
 pub const RUN_REQUESTS: usize = 8;
 

@@ -20,6 +20,7 @@ use wolli_protocol::message::{JsonObject, Message, StopReason, UserContent, User
 use wolli_protocol::model::Model;
 use wolli_runtime::embed::{Engine, EngineError, Session, Subscription, Tools, Update};
 use wolli_runtime::hub::View;
+use wolli_runtime::limits::DEFERRED_ENTRIES;
 
 #[expect(dead_code, reason = "its main function is for people")]
 #[path = "../examples/assistant.rs"]
@@ -301,4 +302,23 @@ async fn what_cannot_be_used_is_named() {
         let error = Engine::builder(root, name).open().await.unwrap_err().to_string();
         assert!(error.contains(text), "{error}");
     }
+}
+
+#[tokio::test]
+async fn what_waits_for_the_end_of_a_turn_is_bounded() {
+    let root = tempfile::tempdir().unwrap();
+    let engine = open(root.path(), &Scripted::new([])).await;
+    let session = engine.create_session().await.unwrap();
+    session.follow_up("think for ever").await.unwrap();
+    let note = Message::User(UserMessage::new("a note", Vec::new(), 1));
+    for _ in 0..DEFERRED_ENTRIES {
+        session.append_message(&note).await.unwrap();
+    }
+    let refused = session.append_message(&note).await.unwrap_err().to_string();
+    assert_eq!(refused, "64 changes of the session wait for the end of the turn already; try again when it is over");
+    session.abort().await.unwrap();
+    session.append_message(&note).await.unwrap();
+    let notes = session.messages().await.unwrap().into_iter().filter(|message| *message == note).count();
+    assert_eq!(notes, DEFERRED_ENTRIES + 1);
+    engine.close().await;
 }

@@ -19,6 +19,10 @@ impl Deferred {
         Self { waiting, in_flight: Vec::new() }
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len() + self.in_flight.len()
+    }
+
     pub(super) fn push(&mut self, entries: Vec<NewEntry>) {
         self.waiting.extend(entries);
     }

@@ -48,6 +48,8 @@ pub enum CommandError {
     SteerWhileIdle,
     #[error("the queue is full ({0} messages wait); wait for the run or clear the queue")]
     QueueFull(usize),
+    #[error("{0} changes of the session wait for the end of the turn already; try again when it is over")]
+    TooManyChanges(usize),
     #[error("the session is overloaded: {0} commands wait already; try again")]
     Overloaded(usize),
     #[error("compact() requires idle harness")]

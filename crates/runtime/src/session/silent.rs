@@ -15,6 +15,7 @@ use super::append::NewEntry;
 use super::handle::{CommandError, Reply};
 use super::writer::{Durability, StoreError};
 use crate::clock::now_millis;
+use crate::limits::DEFERRED_ENTRIES;
 
 /// Answers the command once it is known whether the disk has what it asked for.
 pub(super) type Answer = Box<dyn FnOnce(Result<(), CommandError>) + Send>;
@@ -54,6 +55,8 @@ impl Actor {
             self.write_deferred();
             let stored = self.write(entries, Durability::Synced);
             self.answer_when(stored, QueueReply::Stored(answer));
+        } else if self.deferred.len() + entries.len() > DEFERRED_ENTRIES {
+            answer(Err(CommandError::TooManyChanges(self.deferred.len())));
         } else {
             let ids = entries.iter().map(|entry| entry.id.clone()).collect();
             self.deferred.push(entries);
