@@ -25,8 +25,10 @@ pub(super) fn remove_session(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     }
-    if let Some(folder) = path.parent() {
-        wolli_home::atomic::sync_folder(folder)?;
+    if let Some(Err(error)) = path.parent().map(wolli_home::atomic::sync_folder) {
+        // Nobody knows whether it would be gone after a loss of power; so it is not gone now either.
+        std::fs::rename(&condemned, path)?;
+        return Err(error);
     }
     if let Err(error) = finish_removal(&condemned) {
         tracing::warn!(path = %condemned.display(), %error, "what is left of a deleted session is removed later");
