@@ -87,8 +87,14 @@ impl Job<'_> {
             read = read => read?,
         };
         let reach = if self.reason == CompactionReason::Threshold { Reach::Spare } else { Reach::Force };
-        let plan = Plan::new(&window, self.sizes.keep_recent_tokens, reach, self.failed.as_ref()).ok_or(CompactionError::Nothing)?;
-        Ok(Planned { plan, visible_before: context.len() as u64, tokens_before: context_tokens(&context) })
+        let (keep, failed) = (self.sizes.keep_recent_tokens, self.failed.clone());
+        // A history that was never compacted may be tens of megabytes, which are written anew as text.
+        let planned = self.context.services.tasks.spawn_blocking(move || {
+            let plan = Plan::new(&window, keep, reach, failed.as_ref())?;
+            Some(Planned { plan, visible_before: context.len() as u64, tokens_before: context_tokens(&context) })
+        });
+        // Without an answer the daemon stops.
+        planned.await.map_err(|_| CompactionError::Cancelled)?.ok_or(CompactionError::Nothing)
     }
 
     /// Compacts. The start is told to readers here, the end by the caller, who knows what follows. `Ok` means that the entry is on disk.

@@ -24,7 +24,6 @@ pub(super) struct ManualCompaction {
 
 impl ManualCompaction {
     pub(super) fn answer(self) {
-        let panicked = || Err(CompactionError::Summary("the daemon's log has the details".into()));
         let result = self.result.unwrap_or_else(panicked);
         // The client may have gone.
         let _ = self.reply.send(result.map_err(CommandError::from));
@@ -90,8 +89,7 @@ impl Actor {
     pub(super) fn end_panicked_compaction(&self, manual: bool) {
         if manual || self.compacting.is_some() {
             let reason = if manual { CompactionReason::Manual } else { CompactionReason::Threshold };
-            let result = Err(CompactionError::Summary("the daemon's log has the details".into()));
-            self.hub.publish_changing(&end_event(reason, &result, false), |state| state.is_streaming = false);
+            self.hub.publish_changing(&end_event(reason, &panicked(), false), |state| state.is_streaming = false);
         }
         if self.hub.waiting().is_some() {
             self.hub.publish(&SessionEvent::Waiting { waiting: None });
@@ -105,6 +103,11 @@ impl Actor {
             Phase::Idle => false,
         }
     }
+}
+
+/// What a compaction came to whose task panicked.
+fn panicked() -> Result<CompactResult, CompactionError> {
+    Err(CompactionError::Summary("the daemon's log has the details".into()))
 }
 
 /// The task of a compaction that a client asked for.
