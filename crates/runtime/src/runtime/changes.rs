@@ -84,7 +84,7 @@ impl Runtime {
     fn rename_stored(&self, stored: &StoredSession, name: String) -> Result<(), SessionError> {
         let (mut file, restored) = SessionFile::open(&stored.path)?;
         for diagnostic in restored.diagnostics {
-            self.add_diagnostic(DiagnosticKind::Warning, diagnostic, Some(stored.path.to_string_lossy().into_owned()));
+            self.note_session(DiagnosticKind::Warning, diagnostic, &stored.path);
         }
         let entry = NewEntry::new(EntryBody::SessionInfo { name: Some(name.clone()) });
         file.append(&[entry], true).map_err(|error| {

@@ -21,6 +21,7 @@ use wolli_models::registry::{ConfigText, Registry, RegistryInputs};
 use wolli_protocol::model::Model;
 use wolli_protocol::resource::{DiagnosticKind, ResourceDiagnostic};
 
+use super::diagnostics::diagnostic;
 use super::hubs::Hubs;
 use crate::embed::Ports;
 
@@ -185,8 +186,7 @@ impl Stored {
         tiers
             .filter_map(|tier| {
                 let message = tier.known().problem.clone()?;
-                let path = Some(tier.file.path().to_string_lossy().into_owned());
-                Some(ResourceDiagnostic { kind: DiagnosticKind::Error, message, path, collision: None })
+                Some(diagnostic(DiagnosticKind::Error, message, Some(tier.file.path())))
             })
             .collect()
     }

@@ -114,16 +114,17 @@ impl Runtime {
         let tasks = Tasks::new();
         let equipment = Arc::new(Equipment::new(&inputs.ports)?);
         let service = Arc::clone(&inputs.ports.service);
-        let prepared = tasks.spawn_blocking(move || prepare(inputs));
+        let prepared = tasks.spawn_blocking({
+            let tasks = tasks.clone();
+            move || prepare(inputs, tasks)
+        });
         let Prepared { services, listing, sources, diagnostics } = match prepared.await {
             Ok(prepared) => prepared?,
             Err(error) => return Err(OpenError::Home { path: String::new(), source: std::io::Error::other(error) }),
         };
         let token = services.token.clone();
-        let usage = services.usage.clone().with_tasks(tasks.clone());
-        let services = Arc::new(Services { tasks, usage, ..services });
         let runtime = Self {
-            services,
+            services: Arc::new(services),
             slots: Arc::new(Slots(Mutex::new(HashMap::new()))),
             listing: Arc::new(Mutex::new(listing)),
             sources: Arc::new(sources),
@@ -154,8 +155,9 @@ impl Runtime {
         diagnostics
     }
 
-    pub(super) fn add_diagnostic(&self, kind: DiagnosticKind, message: String, path: Option<String>) {
-        self.note(Topic::Process, diagnostic(kind, message, path.as_deref().map(std::path::Path::new)));
+    /// Collects what was wrong with the file of a session.
+    pub(super) fn note_session(&self, kind: DiagnosticKind, message: String, path: &std::path::Path) {
+        self.note(Topic::Process, diagnostic(kind, message, Some(path)));
     }
 
     /// Collects what was wrong, and tells an error to everyone who is attached, the first time.
@@ -203,7 +205,7 @@ struct Prepared {
 }
 
 /// Reads everything that does not grow with the agent's history. Blocking.
-fn prepare(inputs: Inputs) -> Result<Prepared, OpenError> {
+fn prepare(inputs: Inputs, tasks: Tasks) -> Result<Prepared, OpenError> {
     let Inputs { root, shared, home, agent, environment, config, config_files, mut diagnostics, ports } = inputs;
     for folder in [home.sessions(), home.temporary()] {
         wolli_home::atomic::create_folder(&folder)
@@ -240,8 +242,8 @@ fn prepare(inputs: Inputs) -> Result<Prepared, OpenError> {
     let variables = environment.variables().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
     let client = ClientConfig { idle_timeout: config.limits.provider_idle, retries: config.limits.retries, ..ClientConfig::default() };
     let services = Services {
-        usage: UsageCounter::new(&home, LocalDays::of(&environment), Tasks::new()),
-        tasks: Tasks::new(),
+        usage: UsageCounter::new(&home, LocalDays::of(&environment), tasks.clone()),
+        tasks,
         client: match ports.models {
             Some(port) => ModelClient::with_port(client, port),
             None => ModelClient::new(client),

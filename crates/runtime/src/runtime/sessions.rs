@@ -190,7 +190,7 @@ impl Runtime {
     fn load(&self, stored: &StoredSession) -> Result<SessionParts, SessionError> {
         let (file, restored) = SessionFile::open(&stored.path)?;
         for diagnostic in &restored.diagnostics {
-            self.add_diagnostic(DiagnosticKind::Warning, diagnostic.clone(), Some(stored.path.to_string_lossy().into_owned()));
+            self.note_session(DiagnosticKind::Warning, diagnostic.clone(), &stored.path);
         }
         let state = initial_state(stored.id.clone(), &stored.path, Some(&restored), CONFINEMENT);
         let mut sidecar = restored.sidecar.clone();
@@ -234,8 +234,7 @@ impl Runtime {
     fn begin_epoch(&self, file: &SessionFile, mut sidecar: Sidecar) -> Sidecar {
         sidecar.epoch = sidecar.epoch.saturating_add(1);
         if let Err(error) = file.store_sidecar(&sidecar) {
-            let path = file.path().to_string_lossy().into_owned();
-            self.add_diagnostic(DiagnosticKind::Error, format!("the session can be read, but not be written: {error}"), Some(path));
+            self.note_session(DiagnosticKind::Error, format!("the session can be read, but not be written: {error}"), file.path());
             sidecar.epoch = sidecar.epoch.max(Sidecar::epoch_by_clock());
         }
         sidecar
@@ -356,6 +355,7 @@ impl Runtime {
             match runtime.commit_deployment() {
                 Ok(()) => Ok(parts),
                 Err(error) => {
+                    runtime.services.hubs.forget(&parts.id);
                     parts.file.discard();
                     Err(error)
                 }

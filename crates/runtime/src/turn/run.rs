@@ -196,7 +196,7 @@ impl Run {
         self.publish(&SessionEvent::MessageEnd { message, entry_id: Some(entry_id) });
     }
 
-    /// Stores finished messages with one write, then announces each.
+    /// Stores finished messages and announces each, in order.
     pub(super) async fn finish_messages(&mut self, messages: Vec<(EntryId, Message)>) -> Result<(), StoreError> {
         for (entry_id, message) in messages {
             self.publish(&SessionEvent::MessageStart { message: message.clone(), entry_id: Some(entry_id.clone()) });

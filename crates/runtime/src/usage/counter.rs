@@ -31,14 +31,10 @@ struct Inner {
 }
 
 impl UsageCounter {
+    /// Shutdown waits for what `tasks` are writing.
     pub(crate) fn new(home: &AgentHome, days: LocalDays, tasks: Tasks) -> Self {
         let inner = Inner { path: home.usage(), sessions: home.sessions(), days, book: Mutex::new(None) };
         Self { inner: Arc::new(inner), tasks }
-    }
-
-    /// Shutdown waits for what is being written.
-    pub(crate) fn with_tasks(self, tasks: Tasks) -> Self {
-        Self { tasks, ..self }
     }
 
     /// Counts what one request used (an answer, whatever it ended with, or a summary), and returns the notice of it, with the sums. To be called before the
