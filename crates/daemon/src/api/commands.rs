@@ -20,17 +20,17 @@ pub(crate) async fn run(runtime: &Runtime, id: &SessionId, command: Result<Comma
         // Whatever is wrong with a session's file, the daemon can be asked to stop.
         Err(error) if !matches!(error, SessionError::Unknown { .. }) && matches!(command, Ok(Command::Shutdown)) => {
             tracing::warn!(%error, "the session of a shutdown command cannot be opened");
-            stop.request(StopReason::Command);
-            return Ok(None);
+            return shutdown(stop);
         }
         Err(error) => {
             // Where every session was deleted there is none to name, and what concerns the agent is still wanted.
-            let unknown = matches!(error, SessionError::Unknown { .. });
-            if let Ok(command @ (Command::CreateSession | Command::Deploy | Command::Shutdown)) = command
-                && unknown
-                && !text(runtime.has_sessions().await)?
-            {
-                return for_agent(runtime, &command, stop).await;
+            if matches!(error, SessionError::Unknown { .. }) && !text(runtime.has_sessions().await)? {
+                match command {
+                    Ok(Command::CreateSession) => return create_session(runtime).await,
+                    Ok(Command::Deploy) => return deploy(runtime).await,
+                    Ok(Command::Shutdown) => return shutdown(stop),
+                    _ => {}
+                }
             }
             return Err(error.to_string());
         }
@@ -70,7 +70,9 @@ async fn execute(runtime: &Runtime, session: &SessionHandle, command: Command, s
             data(&json!({ "steering": cleared.steer, "followUp": cleared.follow_up }))
         }
         Command::WaitForIdle => none(runtime.with_session(id, |session| async move { session.wait_for_idle().await }).await),
-        Command::CreateSession | Command::Deploy | Command::Shutdown => for_agent(runtime, &command, stop).await,
+        Command::CreateSession => create_session(runtime).await,
+        Command::Deploy => deploy(runtime).await,
+        Command::Shutdown => shutdown(stop),
         Command::GetState => session.hub().with_state(data),
         Command::GetMessages => {
             let messages = text(runtime.read_file(Arc::clone(session.path()), read_messages).await)?;
@@ -133,16 +135,17 @@ async fn execute(runtime: &Runtime, session: &SessionHandle, command: Command, s
     }
 }
 
-/// Commands that need no session.
-async fn for_agent(runtime: &Runtime, command: &Command, stop: &Stop) -> Result<Data, String> {
-    match command {
-        Command::CreateSession => data(&text(runtime.create_session().await)?.hub().state()),
-        Command::Deploy => data(&text(runtime.deploy().await)?.hub().state()),
-        _ => {
-            stop.request(StopReason::Command);
-            Ok(None)
-        }
-    }
+async fn create_session(runtime: &Runtime) -> Result<Data, String> {
+    data(&text(runtime.create_session().await)?.hub().state())
+}
+
+async fn deploy(runtime: &Runtime) -> Result<Data, String> {
+    data(&text(runtime.deploy().await)?.hub().state())
+}
+
+fn shutdown(stop: &Stop) -> Result<Data, String> {
+    stop.request(StopReason::Command);
+    Ok(None)
 }
 
 /// As wolli 0.0.2 reads it: empty is absent, and whatever is not `followUp` steers.
