@@ -10,12 +10,13 @@ use wolli_protocol::dialog::{DialogAnswer, DialogMethod, DialogRequest, NotifyTy
 use wolli_protocol::event::SessionEvent;
 use wolli_protocol::message::{JsonObject, Message};
 use wolli_runtime::dialogs::Patience;
-use wolli_runtime::embed::{Engine, Session, Subscription, Tools, Update};
+use wolli_runtime::embed::{Engine, Session, Subscription, Tools};
 use wolli_runtime::hub::View;
 use wolli_runtime::tools::{Execution, Tool, ToolContext, ToolFuture, ToolOutput, ToolSpec};
 
-/// Nothing here takes this long.
-const LIMIT: Duration = Duration::from_secs(20);
+mod support;
+
+use support::{LIMIT, ended, until};
 
 /// A tool that asks before it does something, or panics while it asks.
 struct Careful(ToolSpec);
@@ -79,19 +80,6 @@ impl Agent {
     }
 }
 
-async fn until<T>(updates: &mut Subscription, mut wanted: impl FnMut(SessionEvent) -> Option<T>) -> T {
-    let found = async {
-        loop {
-            if let Update::Event { event, .. } = updates.next().await.expect("the subscription goes on")
-                && let Some(found) = wanted(event)
-            {
-                return found;
-            }
-        }
-    };
-    tokio::time::timeout(LIMIT, found).await.expect("the event comes")
-}
-
 async fn question(updates: &mut Subscription) -> DialogRequest {
     until(updates, |event| match event {
         SessionEvent::ExtensionUiRequest(request) if request.method.waits() => Some(request),
@@ -102,10 +90,6 @@ async fn question(updates: &mut Subscription) -> DialogRequest {
 
 async fn resolved(updates: &mut Subscription, request: &DialogRequest) {
     until(updates, |event| matches!(event, SessionEvent::ExtensionUiResolved(resolved) if resolved.id == request.id).then_some(())).await;
-}
-
-async fn ended(updates: &mut Subscription) {
-    until(updates, |event| matches!(event, SessionEvent::AgentEnd { .. }).then_some(())).await;
 }
 
 fn yes(request: &DialogRequest) -> DialogAnswer {

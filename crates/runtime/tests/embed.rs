@@ -5,7 +5,6 @@
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
@@ -18,16 +17,17 @@ use wolli_models::request::ModelRequest;
 use wolli_protocol::event::SessionEvent;
 use wolli_protocol::message::{JsonObject, Message, StopReason, UserContent, UserMessage};
 use wolli_protocol::model::Model;
-use wolli_runtime::embed::{Engine, EngineError, Session, Subscription, Tools, Update};
+use wolli_runtime::embed::{Engine, EngineError, Session, Tools, Update};
 use wolli_runtime::hub::View;
 use wolli_runtime::limits::DEFERRED_ENTRIES;
+
+mod support;
+
+use support::{LIMIT, ended, until};
 
 #[expect(dead_code, reason = "its main function is for people")]
 #[path = "../examples/assistant.rs"]
 mod assistant;
-
-/// Nothing here takes this long.
-const LIMIT: Duration = Duration::from_secs(20);
 
 /// A model that gives what it was given, in order; nothing left means that it stays silent. Keeps the requests.
 #[derive(Default)]
@@ -95,24 +95,6 @@ impl ModelPort for Scripted {
 
 async fn open(root: &Path, model: &Arc<Scripted>) -> Engine {
     Engine::builder(root, "own").models(Arc::clone(model) as Arc<dyn ModelPort>).open().await.unwrap()
-}
-
-/// The next event that `wanted` picks.
-async fn until<T>(updates: &mut Subscription, mut wanted: impl FnMut(SessionEvent) -> Option<T>) -> T {
-    let found = async {
-        loop {
-            if let Update::Event { event, .. } = updates.next().await.expect("the subscription goes on")
-                && let Some(found) = wanted(event)
-            {
-                return found;
-            }
-        }
-    };
-    tokio::time::timeout(LIMIT, found).await.expect("the event comes")
-}
-
-async fn ended(updates: &mut Subscription) {
-    until(updates, |event| matches!(event, SessionEvent::AgentEnd { .. }).then_some(())).await;
 }
 
 fn texts(messages: &[Message]) -> Vec<String> {

@@ -10,16 +10,14 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use wolli_protocol::dialog::{NotifyType, WidgetPlacement};
 use wolli_protocol::event::SessionEvent;
-use wolli_protocol::ids::FrameId;
 use wolli_protocol::login::LoginOption;
-use wolli_protocol::model::ThinkingLevel;
 use wolli_protocol::sse;
-use wolli_protocol::state::{SessionState, Waiting, WaitingKind};
+use wolli_protocol::state::{Waiting, WaitingKind};
 
 use super::{Dialogs, Patience, Rail};
+use crate::hub::testing::{hub, no_messages};
 use crate::hub::{Attach, Attached, Cursor, Hub, Include, View};
 use crate::limits::OPEN_DIALOGS;
-use crate::session::MessageSource;
 use crate::tasks::Tasks;
 
 struct Session {
@@ -31,19 +29,7 @@ struct Session {
 
 impl Session {
     fn new() -> Self {
-        let state = SessionState {
-            session_id: "s".into(),
-            model: None,
-            thinking_level: ThinkingLevel::Off,
-            scoped_models: Vec::new(),
-            is_streaming: false,
-            session_name: None,
-            session_file: None,
-            message_count: 0,
-            pending_message_count: 0,
-            confinement: None,
-        };
-        let hub = Arc::new(Hub::new(state, FrameId::before_epoch(0)));
+        let hub = hub();
         let scope = CancellationToken::new();
         Self { dialogs: Dialogs::new(Arc::clone(&hub), scope.clone()), hub, scope, tasks: Tasks::new() }
     }
@@ -105,7 +91,7 @@ fn too_late(reason: &str) -> Value {
 
 /// The data of everything that can be read without waiting; none of it has a number.
 async fn notices(cursor: &mut Cursor) -> Vec<Value> {
-    let messages = MessageSource::new("/nonexistent".into(), Arc::default(), Tasks::new());
+    let messages = no_messages();
     let mut decoder = sse::Decoder::new(1 << 20);
     let mut events = Vec::new();
     loop {
@@ -349,7 +335,7 @@ async fn whoever_attaches_later_gets_each_open_question_once() {
             // A replay has the numbered frames alone.
             let missed = 2 - last_event_id.and_then(|id| id.parse::<usize>().ok()).filter(|id| *id <= 2).unwrap_or(2);
             let mut cursor = attached.cursor;
-            let messages = MessageSource::new("/nonexistent".into(), Arc::default(), Tasks::new());
+            let messages = no_messages();
             let mut replayed = String::new();
             while let Some(Ok(batch)) = futures_util::FutureExt::now_or_never(cursor.next(&messages)) {
                 replayed.push_str(std::str::from_utf8(&batch).unwrap());
@@ -357,7 +343,7 @@ async fn whoever_attaches_later_gets_each_open_question_once() {
             assert_eq!((replayed.matches("turn_start").count(), replayed.contains("extension_ui")), (missed, false), "{replayed}");
         }
     }
-    let seen = futures_util::FutureExt::now_or_never(first.next(&MessageSource::new("/nonexistent".into(), Arc::default(), Tasks::new())));
+    let seen = futures_util::FutureExt::now_or_never(first.next(&no_messages()));
     let seen = String::from_utf8(seen.unwrap().unwrap().to_vec()).unwrap();
     assert_eq!((seen.matches("extension_ui_request").count(), seen.matches("extension_ui_resolved").count()), (2, 1));
 }
@@ -373,7 +359,7 @@ async fn a_replay_goes_over_into_what_happens_now() {
     session.dialogs.notify("new", NotifyType::Info);
     let messages: Vec<Value> = notices(&mut cursor).await.into_iter().map(|event| event["message"].clone()).collect();
     assert_eq!(messages, ["new"]);
-    let source = MessageSource::new("/nonexistent".into(), Arc::default(), Tasks::new());
+    let source = no_messages();
     let mut text = String::new();
     while let Some(Ok(batch)) = futures_util::FutureExt::now_or_never(behind.next(&source)) {
         text.push_str(std::str::from_utf8(&batch).unwrap());
@@ -503,7 +489,7 @@ async fn there_is_a_bound_and_an_end() {
 
 /// How many frames a closed log still has for a reader.
 async fn notices_of_closed(cursor: &mut Cursor) -> usize {
-    let messages = MessageSource::new("/nonexistent".into(), Arc::default(), Tasks::new());
+    let messages = no_messages();
     let mut frames = 0;
     while let Ok(batch) = cursor.next(&messages).await {
         frames += batch.windows(2).filter(|pair| pair == b"\n\n").count();

@@ -15,6 +15,8 @@ mod live;
 mod log;
 mod pack;
 mod snapshot;
+#[cfg(test)]
+pub(crate) mod testing;
 
 pub use attach::{Attach, Attached, Batch, Cursor, CursorEnd};
 pub use frame::{Include, View};

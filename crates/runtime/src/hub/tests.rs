@@ -7,37 +7,13 @@ use serde_json::json;
 use wolli_protocol::event::{AssistantMessageEvent, MessageOrReference, SessionEvent};
 use wolli_protocol::ids::{EntryId, FrameId};
 use wolli_protocol::message::{AssistantMessage, Message, UserMessage};
-use wolli_protocol::model::{Model, ThinkingLevel};
+use wolli_protocol::model::Model;
 use wolli_protocol::sse;
-use wolli_protocol::state::SessionState;
 
+use super::testing::{hub, no_messages, state};
 use super::{Attach, Cursor, CursorEnd, Hub, Include, View};
 use crate::limits::{RING_BYTES, RING_FRAMES};
-use crate::session::MessageSource;
 use crate::tasks::Tasks;
-
-fn state() -> SessionState {
-    SessionState {
-        session_id: "s".into(),
-        model: None,
-        thinking_level: ThinkingLevel::Off,
-        scoped_models: Vec::new(),
-        is_streaming: false,
-        session_name: None,
-        session_file: None,
-        message_count: 0,
-        pending_message_count: 0,
-        confinement: None,
-    }
-}
-
-fn hub() -> Arc<Hub> {
-    Arc::new(Hub::new(state(), FrameId::before_epoch(0)))
-}
-
-fn no_messages() -> MessageSource {
-    MessageSource::new("/nonexistent".into(), Arc::default(), Tasks::new())
-}
 
 fn text_delta(delta: &str) -> SessionEvent {
     SessionEvent::MessageUpdate {

@@ -12,9 +12,8 @@ use wolli_protocol::sse;
 
 use super::Session;
 use crate::dialogs::{NewDialog, Outcome, Rail};
+use crate::hub::testing::no_messages;
 use crate::hub::{Attach, Cursor, View};
-use crate::session::MessageSource;
-use crate::tasks::Tasks;
 
 #[derive(Clone, Debug)]
 enum Action {
@@ -57,7 +56,7 @@ impl Reader {
     }
 
     async fn catch_up(&mut self) {
-        let messages = MessageSource::new("/nonexistent".into(), std::sync::Arc::default(), Tasks::new());
+        let messages = no_messages();
         let mut decoder = sse::Decoder::new(1 << 20);
         loop {
             let batch = tokio::select! {

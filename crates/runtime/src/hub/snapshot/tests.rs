@@ -8,40 +8,17 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 use wolli_protocol::dialog::{DialogMethod, DialogRequest, DialogResolved};
 use wolli_protocol::event::{AssistantMessageEvent, SessionEvent, ToolResult};
-use wolli_protocol::ids::FrameId;
 use wolli_protocol::message::{AssistantBlock, AssistantMessage, Message, StopReason, TextContent, UserMessage};
 use wolli_protocol::model::{Model, ThinkingLevel};
 use wolli_protocol::snapshot::{SnapshotView, UniversalSnapshot};
 use wolli_protocol::sse;
-use wolli_protocol::state::SessionState;
 
+use super::super::testing::{hub, no_messages};
 use super::super::{Attach, Attached, Cursor, CursorEnd, Hub, Include, View};
 use crate::limits::SNAPSHOT_PAUSE;
-use crate::session::MessageSource;
-use crate::tasks::Tasks;
-
-fn hub() -> Arc<Hub> {
-    let state = SessionState {
-        session_id: "s".into(),
-        model: None,
-        thinking_level: ThinkingLevel::Off,
-        scoped_models: Vec::new(),
-        is_streaming: false,
-        session_name: None,
-        session_file: None,
-        message_count: 0,
-        pending_message_count: 0,
-        confinement: None,
-    };
-    Arc::new(Hub::new(state, FrameId::before_epoch(0)))
-}
 
 fn attach(hub: &Arc<Hub>, last_event_id: Option<String>) -> Attached {
     hub.attach(&Attach { view: View::Snapshot, include: Include::WAITING, last_event_id })
-}
-
-fn no_messages() -> MessageSource {
-    MessageSource::new("/nonexistent".into(), Arc::default(), Tasks::new())
 }
 
 async fn next(cursor: &mut Cursor) -> Result<Vec<sse::Event>, CursorEnd> {
