@@ -1,4 +1,4 @@
-//! Long histories: the summary that takes their place, when it comes, what stops it, and that nothing is tried for ever.
+//! Long histories: the summary that takes their place by itself, when it comes, and what stops it.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use wolli_testkit::provider::{Answer, Gate, Kind, Outcome, Provider, RecordedReq
 use crate::support::frames::{check_order, ended_messages, types};
 use crate::support::{Reader, World, newest_session, roles, text_of, texts_of};
 
+mod asked;
+mod given_up;
+
 const KINDS: [Kind; 2] = [Kind::Anthropic, Kind::OpenAi];
 
 /// Notices of a compaction and of what is waited for.
 const NOTICES: &str = "?include=compaction,waiting";
-
-const SECOND_OVERFLOW: &str =
-    "Context overflow recovery failed after one compact-and-retry attempt. Try reducing context or switching to a larger-context model.";
 
 fn model(kind: Kind) -> &'static str {
     match kind {
@@ -241,180 +241,6 @@ async fn an_overflow_is_compacted_and_tried_once_more() {
 }
 
 #[tokio::test]
-async fn a_second_overflow_is_told_and_not_tried_again() {
-    for kind in KINDS {
-        let world = calm_world(kind).await;
-        two_turns(&world).await;
-        let mut reader = world.reader(NOTICES).await;
-        world.provider.reply(overflow());
-        world.provider.reply(Answer::says("the summary"));
-        world.provider.reply(overflow());
-        world.prompt("question three").await;
-        world.idle().await;
-        assert_eq!(compaction_end(&mut reader).await["willRetry"], true);
-        let end = compaction_end(&mut reader).await;
-        assert_eq!(
-            end,
-            json!({"type": "compaction_end", "reason": "overflow", "aborted": false, "willRetry": false, "errorMessage": SECOND_OVERFLOW})
-        );
-        assert_eq!(notices(&reader, "compaction_start").len(), 1, "the end has no start");
-        assert_eq!(numbered(&reader).last().unwrap()["type"], "agent_end");
-        assert_eq!(world.provider.requests().len(), 5);
-        assert_eq!(world.state().await["isStreaming"], false);
-        // A new prompt has its own try.
-        world.provider.reply(overflow());
-        world.provider.reply(Answer::says("another summary"));
-        world.provider.reply(says("at last", 100));
-        world.prompt("question four").await;
-        world.idle().await;
-        assert_eq!(text_of(world.messages().await.last().unwrap()), "at last");
-        check_order(&numbered(&reader));
-    }
-}
-
-#[tokio::test]
-async fn a_client_compacts_and_later_brings_the_summary_up_to_date() {
-    for kind in KINDS {
-        let mut world = calm_world(kind).await;
-        let refused = world.command(json!({"type": "compact"})).await;
-        assert_eq!(refused["error"], "Nothing to compact");
-        std::fs::write(world.agent.home.join("a.txt"), "content").unwrap();
-        world.provider.reply(Answer::new().text("I look.").tool_call("c1", "read", &json!({"path": "a.txt"})));
-        world.provider.reply(says("answer one", 100));
-        world.prompt("question one").await;
-        world.idle().await;
-        let before = world.messages().await;
-        world.provider.reply(says("answer two", 100));
-        world.prompt(&long("question two", 30)).await;
-        world.idle().await;
-        let mut reader = world.reader(NOTICES).await;
-        world.provider.reply(Answer::says("## Goal first"));
-        let result = world.succeed(json!({"type": "compact", "customInstructions": "the file names"})).await;
-        let files = "\n\n<read-files>\na.txt\n</read-files>";
-        assert_eq!(result["summary"], format!("## Goal first{files}"));
-        assert_eq!(result["details"], json!({"readFiles": ["a.txt"], "modifiedFiles": []}));
-        assert!(result["tokensBefore"].as_u64().unwrap() > 30, "{result}");
-        let asked = world.provider.requests().pop().unwrap().last_user_text();
-        assert!(asked.ends_with("Additional focus: the file names"), "{asked}");
-        assert!(asked.contains("[Assistant tool calls]: read(path=\"a.txt\")\n\n[Tool result]: content"), "{asked}");
-        let end = compaction_end(&mut reader).await;
-        assert_eq!(end, json!({"type": "compaction_end", "reason": "manual", "result": result, "aborted": false, "willRetry": false}));
-        assert!(numbered(&reader).is_empty(), "a compaction is told by notices alone");
-        check_count(&world).await;
-        assert_eq!(world.messages().await[0]["tokensBefore"], result["tokensBefore"]);
-        let refused = world.command(json!({"type": "compact"})).await;
-        assert_eq!(refused["error"], "Nothing to compact", "the last entry is a compaction");
-        // Nothing of the history is gone.
-        let stored: Vec<Value> =
-            world.entries().await.into_iter().filter(|entry| entry["type"] == "message").map(|entry| entry["message"].clone()).collect();
-        assert_eq!(stored[..before.len()], before);
-
-        drop(reader);
-        world.restart().await;
-        world.provider.reply(says("answer three", 100));
-        world.prompt(&long("question three", 30)).await;
-        world.idle().await;
-        world.provider.reply(Answer::says("## Goal second"));
-        let updated = world.succeed(json!({"type": "compact"})).await;
-        assert_eq!(updated["summary"], format!("## Goal second{files}"));
-        let asked = world.provider.requests().pop().unwrap().last_user_text();
-        assert!(asked.contains("<previous-summary>\n## Goal first\n</previous-summary>"), "{asked}");
-        assert!(asked.contains("question two") && !asked.contains("question one"), "{asked}");
-        assert!(!asked.contains("Additional focus"), "{asked}");
-        assert_eq!(roles(&world.messages().await)[..2], ["compactionSummary", "user"]);
-        check_count(&world).await;
-        world.provider.assert_clean();
-    }
-}
-
-#[tokio::test]
-async fn a_turn_that_is_too_long_is_split_and_summarised_in_two_parts_at_once() {
-    let world = calm_world(Kind::Anthropic).await;
-    world.provider.reply(says("answer one", 100));
-    world.prompt("question one").await;
-    world.idle().await;
-    for call in ["c1", "c2"] {
-        world.provider.reply(Answer::new().text(&long("step", 30)).tool_call(call, "ls", &json!({})));
-    }
-    world.provider.reply(says(&long("answer two", 30), 100));
-    world.prompt("question two").await;
-    world.idle().await;
-    let gate = Gate::new();
-    let held = gate.clone();
-    // Each waits until both were asked.
-    world.provider.respond_with(move |request| {
-        let text = if request.last_user_text().contains("## Original Request") { "the prefix" } else { "the history" };
-        Answer::says(text).hold_before(1, &held)
-    });
-    let asked = async {
-        let requests = world.provider.wait_for_requests(6).await;
-        assert_eq!(requests.iter().filter(|request| is_summary(request)).count(), 2);
-        gate.open();
-    };
-    let (result, ()) = tokio::join!(world.succeed(json!({"type": "compact"})), asked);
-    assert_eq!(result["summary"], "the history\n\n---\n\n**Turn Context (split turn):**\n\nthe prefix");
-    assert_eq!(roles(&world.messages().await)[..2], ["compactionSummary", "assistant"]);
-    world.provider.respond_with(|_| says("fine", 100));
-    world.prompt("and now").await;
-    world.idle().await;
-    world.provider.assert_clean();
-}
-
-#[tokio::test]
-async fn only_its_own_command_stops_what_a_client_asked_for() {
-    for kind in KINDS {
-        let world = calm_world(kind).await;
-        two_turns(&world).await;
-        world.succeed(json!({"type": "abort_compaction"})).await;
-        let before = world.entries().await;
-        let mut reader = world.reader(NOTICES).await;
-        let gate = Gate::new();
-        world.provider.reply(Answer::says("never to be").hold_before(1, &gate));
-        let number = world.provider.requests().len();
-        let stop = async {
-            gate.reached().await;
-            let cleared = world.succeed(json!({"type": "abort"})).await;
-            assert_eq!(cleared, json!({"clearedSteer": [], "clearedFollowUp": []}));
-            let state = world.state().await;
-            assert_eq!(state["isStreaming"], true, "an abort stopped it");
-            let idle = world.idle();
-            let mut idle = std::pin::pin!(idle);
-            assert!(tokio::time::timeout(Duration::from_millis(100), idle.as_mut()).await.is_err(), "a compaction counts as idle");
-            world.succeed(json!({"type": "abort_compaction"})).await;
-            idle.await;
-        };
-        let (answer, ()) = tokio::join!(world.command(json!({"type": "compact"})), stop);
-        assert_eq!(answer["error"], "Compaction cancelled");
-        let end = compaction_end(&mut reader).await;
-        assert_eq!(end, json!({"type": "compaction_end", "reason": "manual", "aborted": true, "willRetry": false}));
-        assert_eq!(world.provider.wait_for_outcome(number).await, Outcome::ClientClosed);
-        assert_eq!(world.entries().await, before);
-        assert_eq!(world.state().await["isStreaming"], false);
-        check_count(&world).await;
-        gate.open();
-    }
-}
-
-#[tokio::test]
-async fn a_message_that_waits_for_a_compaction_of_a_client_is_answered_behind_it() {
-    let world = calm_world(Kind::Anthropic).await;
-    two_turns(&world).await;
-    let gate = Gate::new();
-    world.provider.reply(Answer::says("sum").hold_before(1, &gate));
-    world.provider.reply(says("to you", 100));
-    let ask = async {
-        gate.reached().await;
-        world.succeed(json!({"type": "follow_up", "message": "are you there"})).await;
-        gate.open();
-    };
-    let (result, ()) = tokio::join!(world.succeed(json!({"type": "compact"})), ask);
-    assert!(result["summary"].as_str().unwrap().starts_with("sum"));
-    world.idle().await;
-    assert_eq!(text_of(world.messages().await.last().unwrap()), "to you");
-    assert_eq!(world.provider.requests().pop().unwrap().last_user_text(), "are you there");
-}
-
-#[tokio::test]
 async fn an_abort_stops_the_summary_behind_a_run() {
     for (kind, command) in [(Kind::Anthropic, "abort"), (Kind::OpenAi, "abort"), (Kind::Anthropic, "abort_compaction")] {
         let world = world(kind, 1000, 40).await;
@@ -497,144 +323,6 @@ async fn an_abort_before_anything_was_asked_ends_the_run() {
 }
 
 #[tokio::test]
-async fn a_summary_that_fails_says_why() {
-    for kind in KINDS {
-        let world = world(kind, 1000, 40).await;
-        two_turns(&world).await;
-        let before = world.entries().await.len();
-        world.provider.reply(Reply::error(401, "authentication_error", "the key is worn out"));
-        let answer = world.command(json!({"type": "compact"})).await;
-        let text = answer["error"].as_str().unwrap();
-        assert!(text.starts_with("Summarization failed: ") && text.contains("the key is worn out"), "{text}");
-        assert_eq!(world.entries().await.len(), before);
-        let mut reader = world.reader(NOTICES).await;
-        world.provider.reply(says("answer three", 2000));
-        world.provider.reply(Reply::error(401, "authentication_error", "the key is worn out"));
-        world.prompt(&long("question three", 40)).await;
-        world.idle().await;
-        let end = compaction_end(&mut reader).await;
-        let text = end["errorMessage"].as_str().unwrap();
-        assert!(text.starts_with("Auto-compaction failed: Summarization failed: ") && text.contains("worn out"), "{text}");
-        assert_eq!(end["aborted"], false);
-        // The answer is there; the session goes on.
-        world.provider.reply(says("answer four", 100));
-        world.prompt("question four").await;
-        world.idle().await;
-        assert_eq!(text_of(world.messages().await.last().unwrap()), "answer four");
-        check_count(&world).await;
-    }
-}
-
-#[tokio::test]
-async fn compaction_can_be_turned_off_while_it_runs() {
-    let world = world(Kind::Anthropic, 1000, 40).await;
-    two_turns(&world).await;
-    let path = format!("agents/{}/agent.json", world.agent.name);
-    let mut config: Value = serde_json::from_str(&std::fs::read_to_string(world.home.root().join(&path)).unwrap()).unwrap();
-    config["settings"]["compaction"]["enabled"] = json!(false);
-    world.home.write_json(&path, &config).unwrap();
-    world.provider.reply(says("answer three", 100_000));
-    world.prompt(&long("question three", 40)).await;
-    world.idle().await;
-    world.provider.reply(overflow());
-    world.prompt(&long("question four", 40)).await;
-    world.idle().await;
-    assert_eq!(world.provider.requests().len(), 4, "a summary was asked for");
-    world.provider.reply(Answer::says("sum"));
-    world.succeed(json!({"type": "compact"})).await;
-}
-
-/// A model with a window of 8,192 tokens, and an agent whose prompt takes 7,000 of them.
-async fn small_world() -> World {
-    let home = TestHome::new().unwrap();
-    let agent = home.agent("a", json!({"defaultModel": "scripted/scripted-1", "defaultThinkingLevel": "off"})).unwrap();
-    std::fs::write(agent.home.join("SOUL.md"), long("You are many words", 7000)).unwrap();
-    let provider = Provider::start();
-    let mut models = provider.models_json();
-    models["providers"]["scripted"]["models"][0]["contextWindow"] = json!(8192);
-    models["providers"]["scripted"]["models"][0]["maxTokens"] = json!(1000);
-    home.write_json("agent/models.json", &models).unwrap();
-    let daemon = home.start_daemon(&agent).await.unwrap();
-    let session = newest_session(&agent).await;
-    World { daemon, agent, home, provider, session }
-}
-
-#[tokio::test]
-async fn summaries_that_do_not_help_are_given_up_and_that_is_told_once() {
-    let mut world = small_world().await;
-    world.provider.respond_with(|request| if is_summary(request) { says("sum", 500) } else { says("yes", 7900) });
-    let mut reader = world.reader(NOTICES).await;
-    let mut ends = Vec::new();
-    for number in 0..10 {
-        if number == 2 {
-            ends.extend(notices(&reader, "compaction_end"));
-            drop(reader);
-            world.restart().await;
-            reader = world.reader(NOTICES).await;
-        }
-        world.prompt(&long("question", 30_000)).await;
-        world.idle().await;
-    }
-    // One more run that is below the threshold, to read up to.
-    world.provider.reply(says("below", 100));
-    world.prompt("last").await;
-    reader.until(|frame| frame["type"] == "message_end" && text_of(&frame["message"]) == "below").await.unwrap();
-    ends.extend(notices(&reader, "compaction_end"));
-    let requests = world.provider.requests();
-    assert_eq!(requests.iter().filter(|request| is_summary(request)).count(), 3);
-    let failed: Vec<&str> = ends.iter().filter_map(|end| end["errorMessage"].as_str()).collect();
-    let [text] = failed.as_slice() else { panic!("{ends:#?}") };
-    let expected = "Auto-compaction failed: 3 compactions in a row left more than 4096 tokens in the context: the system prompt and the tools take about";
-    assert!(text.starts_with(expected) && text.contains("scripted/scripted-1 takes 8192"), "{text}");
-    world.idle().await;
-    // It helps again.
-    world.prompt(&long("question", 30_000)).await;
-    world.idle().await;
-    assert_eq!(world.provider.requests().iter().filter(|request| is_summary(request)).count(), 4);
-}
-
-#[tokio::test]
-async fn a_provider_that_takes_nothing_is_asked_for_a_bounded_number_of_summaries() {
-    let mut world = small_world().await;
-    for _ in 0..3 {
-        world.provider.reply(says("yes", 100));
-        world.prompt(&long("question", 300)).await;
-        world.idle().await;
-    }
-    let good = world.provider.requests().len();
-    world.provider.respond_with(|_| overflow());
-    let mut reader = world.reader(NOTICES).await;
-    for number in 0..8 {
-        if number == 4 {
-            drop(reader);
-            world.restart().await;
-            reader = world.reader(NOTICES).await;
-        }
-        world.prompt(&long("again", 20)).await;
-        world.idle().await;
-    }
-    let requests = world.provider.requests();
-    let summaries: Vec<_> = requests[good..].iter().filter(|request| is_summary(request)).collect();
-    assert!((1..=3).contains(&summaries.len()), "{} summaries were asked for", summaries.len());
-    assert_eq!(requests.len() - good - summaries.len(), 8, "a prompt was sent more than once");
-    // Each try has less to read.
-    let sizes: Vec<usize> = summaries.iter().map(|request| request.raw.len()).collect();
-    assert!(sizes.is_sorted_by(|a, b| a > b), "{sizes:?}");
-    let text = reader.until(|frame| frame["type"] == "compaction_end").await.unwrap()["errorMessage"].as_str().unwrap().to_owned();
-    assert!(text.starts_with("Context overflow recovery failed: 3 summaries in a row brought no answer: "), "{text}");
-    assert!(text.contains("scripted/scripted-1 takes 8192"), "{text}");
-    // A person may always ask, and a good answer ends the count.
-    world.provider.respond_with(|_| says("a summary, or an answer", 100));
-    world.succeed(json!({"type": "compact"})).await;
-    world.prompt("hello").await;
-    world.idle().await;
-    let file = world.session_file().await.with_extension("state.json");
-    let counted = || std::fs::read_to_string(&file).is_ok_and(|text| text.contains("rounds"));
-    eventually("the end of the count", Duration::from_secs(10), || (!counted()).then_some(())).await.unwrap();
-    world.provider.assert_clean();
-}
-
-#[tokio::test]
 async fn every_prompt_around_the_end_of_a_run_is_answered_or_refused() {
     let world = std::sync::Arc::new(world(Kind::Anthropic, 1000, 20).await);
     world.provider.respond_with(|request| {
@@ -677,22 +365,6 @@ async fn every_prompt_around_the_end_of_a_run_is_answered_or_refused() {
         let name = text.split(' ').next().unwrap();
         assert!(asked.contains(&format!("{name} and on")), "{name} was never sent");
     }
-    check_count(&world).await;
-}
-
-#[tokio::test]
-async fn the_demonstration_can_be_compacted() {
-    let world = World::echo().await;
-    world.prompt("hello\n!fail 500").await;
-    world.idle().await;
-    world.prompt(&long("tell me", 200)).await;
-    world.idle().await;
-    let result = world.succeed(json!({"type": "compact"})).await;
-    let summary = result["summary"].as_str().unwrap();
-    assert!(summary.contains("[User]: hello\n!fail 500") && summary.len() < 60_000, "{summary}");
-    world.prompt("and now").await;
-    world.idle().await;
-    assert_eq!(text_of(world.messages().await.last().unwrap()), "and now");
     check_count(&world).await;
 }
 

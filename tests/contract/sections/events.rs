@@ -226,13 +226,13 @@ pub(crate) const COMPACTION: Section = Section {
         ),
         row(
             "A second overflow is told with `compaction_end` alone, and not tried again.",
-            &["e2e compaction::a_second_overflow_is_told_and_not_tried_again"],
+            &["e2e compaction::given_up::a_second_overflow_is_told_and_not_tried_again"],
         ),
         row(
             "While it goes on the session is at work, and prompts are treated as in a run.",
             &[
                 "e2e compaction::what_comes_while_a_summary_is_made_is_refused_or_answered_behind_it",
-                "e2e compaction::a_message_that_waits_for_a_compaction_of_a_client_is_answered_behind_it",
+                "e2e compaction::asked::a_message_that_waits_for_a_compaction_of_a_client_is_answered_behind_it",
                 "e2e compaction::every_prompt_around_the_end_of_a_run_is_answered_or_refused",
             ],
         )
@@ -241,14 +241,14 @@ pub(crate) const COMPACTION: Section = Section {
             "`abort` stops an automatic one, not one that a client asked for.",
             &[
                 "e2e compaction::an_abort_stops_the_summary_behind_a_run",
-                "e2e compaction::only_its_own_command_stops_what_a_client_asked_for",
+                "e2e compaction::asked::only_its_own_command_stops_what_a_client_asked_for",
             ],
         )
         .differs("an automatic one delayed the answer of `abort` and went on."),
-        row("A summary that fails says why.", &["e2e compaction::a_summary_that_fails_says_why"]),
+        row("A summary that fails says why.", &["e2e compaction::given_up::a_summary_that_fails_says_why"]),
         row(
             "Summaries that do not help are given up, and that is told once.",
-            &["e2e compaction::summaries_that_do_not_help_are_given_up_and_that_is_told_once"],
+            &["e2e compaction::given_up::summaries_that_do_not_help_are_given_up_and_that_is_told_once"],
         ),
     ],
 };
