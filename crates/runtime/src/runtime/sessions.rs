@@ -130,6 +130,18 @@ impl Runtime {
         found.ok_or_else(|| SessionError::Unknown { id: id.clone(), agent: self.agent_name() })
     }
 
+    /// A session that was deleted between the look at the list and that at its file is one that there is not.
+    fn unknown_if_gone(&self, id: &SessionId, error: SessionError) -> SessionError {
+        match &error {
+            SessionError::File(OpenFileError::Io { source, .. }) | SessionError::Page(PageError::File(OpenFileError::Io { source, .. }))
+                if source.kind() == std::io::ErrorKind::NotFound =>
+            {
+                SessionError::Unknown { id: id.clone(), agent: self.agent_name() }
+            }
+            _ => error,
+        }
+    }
+
     /// The resident session `id`, opened if it is not in memory. Concurrent calls build it once.
     ///
     /// # Errors
@@ -149,7 +161,8 @@ impl Runtime {
             return Err(SessionError::ShuttingDown);
         }
         let stored = self.stored_session(id).await?;
-        let parts = self.blocking(move |runtime| runtime.load(&stored)).await??;
+        let parts = self.blocking(move |runtime| runtime.load(&stored)).await?;
+        let parts = parts.map_err(|error| self.unknown_if_gone(id, error))?;
         let opened = self.make_resident(parts);
         *handle = Some(opened.clone());
         Ok(opened)
@@ -447,7 +460,8 @@ impl Runtime {
         max_bytes: usize,
     ) -> Result<EntriesPage, SessionError> {
         let stored = self.stored_session(id).await?;
-        Ok(self.blocking(move |_| read_page(&stored.path, after.as_deref(), None, limit, max_bytes)).await??)
+        let page = self.blocking(move |_| read_page(&stored.path, after.as_deref(), None, limit, max_bytes)).await?;
+        page.map_err(|error| self.unknown_if_gone(id, error.into()))
     }
 
     /// Runs `read` on a session's file on a thread made for blocking work.
