@@ -291,3 +291,49 @@ impl Operation for Create {
 async fn a_new_session() {
     kill_at_every_call(World::echo().await, &mut Create).await;
 }
+
+/// Puts a summary in the place of a history that grows with each round.
+struct Compact {
+    /// Summaries in the file before this round.
+    before: usize,
+}
+
+async fn summaries(world: &World) -> usize {
+    let entries = world.succeed(json!({"type": "get_entries"})).await;
+    entries["entries"].as_array().unwrap().iter().filter(|entry| entry["type"] == "compaction").count()
+}
+
+impl Operation for Compact {
+    async fn prepare(&mut self, world: &mut World, round: usize) {
+        for turn in 0..2 {
+            world.prompt(&format!("round {round}, turn {turn}")).await;
+            world.idle().await;
+        }
+        self.before = summaries(world).await;
+    }
+
+    async fn act(&mut self, world: &World, _: usize) -> bool {
+        asked(world, &world.session, json!({"type": "compact"})).await
+    }
+
+    async fn check(&mut self, world: &mut World, round: usize, acknowledged: bool, at: &str) {
+        let written = summaries(world).await - self.before;
+        assert!(written == 1 || (written == 0 && !acknowledged), "{at}: {written} summaries, acknowledged: {acknowledged}");
+        let messages = world.messages().await;
+        let shown = messages.iter().filter(|message| message["role"] == "compactionSummary").count();
+        assert!(shown == usize::from(self.before + written > 0), "{at}: {shown} summaries are shown");
+        let whole = texts_of(&messages, "user").iter().any(|text| *text == format!("round {round}, turn 1"));
+        assert!(whole || written == 1, "{at}: a turn is gone");
+        // Half a compaction is none, and the next one works.
+        if written == 0 {
+            world.succeed(json!({"type": "compact"})).await;
+        }
+        world.prompt("and on").await;
+        world.idle().await;
+    }
+}
+
+#[tokio::test]
+async fn a_compaction() {
+    kill_at_every_call(World::echo().await, &mut Compact { before: 0 }).await;
+}

@@ -133,7 +133,8 @@ impl Runtime {
     /// A session that was deleted between the look at the list and that at its file is one that there is not.
     fn unknown_if_gone(&self, id: &SessionId, error: SessionError) -> SessionError {
         match &error {
-            SessionError::File(OpenFileError::Io { source, .. }) | SessionError::Page(PageError::File(OpenFileError::Io { source, .. }))
+            SessionError::File(OpenFileError::Io { source, .. })
+            | SessionError::Page(PageError::File(OpenFileError::Io { source, .. }))
                 if source.kind() == std::io::ErrorKind::NotFound =>
             {
                 SessionError::Unknown { id: id.clone(), agent: self.agent_name() }

@@ -383,9 +383,7 @@ impl Listing {
         let mut sessions: Vec<StoredSession> = files.filter_map(|(path, name, known)| stored(path, name, known)).collect();
         // Of two files of one session that with the given name is the session, whatever a copy is called.
         let ours = |session: &StoredSession| session.path.file_name().is_some_and(|name| is_named_after(name, &session.id));
-        sessions.sort_by(|a, b| {
-            b.created_at.cmp(&a.created_at).then_with(|| ours(b).cmp(&ours(a))).then_with(|| b.path.cmp(&a.path))
-        });
+        sessions.sort_by(|a, b| b.created_at.cmp(&a.created_at).then_with(|| ours(b).cmp(&ours(a))).then_with(|| b.path.cmp(&a.path)));
         let mut ids = std::collections::HashSet::new();
         sessions.retain(|session| ids.insert(session.id.clone()));
         let list: Arc<[StoredSession]> = sessions.into();
