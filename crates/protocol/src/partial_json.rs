@@ -30,6 +30,22 @@ pub fn parse(text: &str) -> JsonObject {
     }
 }
 
+/// True if `text` ends within a string: what [`parse`] makes of it may mean something else than what was to be said, as the first half of
+/// a command or of a path does.
+#[must_use]
+pub fn ends_within_string(text: &str) -> bool {
+    let mut within = false;
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' => within = !within,
+            '\\' if within => drop(characters.next()),
+            _ => {}
+        }
+    }
+    within
+}
+
 /// A container that is still open.
 enum Open {
     Object { entries: JsonObject, key: Option<String> },
@@ -330,6 +346,15 @@ mod tests {
             (r#"{"a":[1}"#, json!({"a": [1]})),
         ] {
             assert_eq!(Value::Object(parse(text)), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn half_a_string_is_told_from_a_whole_one() {
+        let whole = r#"{"a \" b": "c \\", "d": ["é", 12]}"#;
+        let within = |end: &usize| [2..=8, 12..=16, 20..=21, 26..=28].iter().any(|string| string.contains(end));
+        for end in (0..=whole.len()).filter(|end| whole.is_char_boundary(*end)) {
+            assert_eq!(super::ends_within_string(&whole[..end]), within(&end), "{}", &whole[..end]);
         }
     }
 

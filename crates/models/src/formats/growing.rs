@@ -23,6 +23,8 @@ pub(crate) struct Growing {
 #[derive(Debug, Default)]
 struct Block {
     ended: bool,
+    /// The arguments of a call end within a string.
+    cut_off: bool,
     /// JSON text of a call's arguments.
     arguments: String,
 }
@@ -117,6 +119,16 @@ impl Growing {
         }
     }
 
+    /// The message as a whole answer. One that breaks off within its last call has reached a limit, whatever the provider says of it (servers
+    /// that cut an answer off say `stop` as well): half a command is not to be run.
+    pub(crate) fn finish(mut self) -> AssistantMessage {
+        let whole = matches!(self.message.stop_reason, StopReason::Stop | StopReason::ToolUse);
+        if whole && self.blocks.last().is_some_and(|block| block.cut_off) {
+            self.message.stop_reason = StopReason::Length;
+        }
+        self.message
+    }
+
     /// The message as a failed answer, with what had arrived.
     pub(crate) fn fail(mut self, stop_reason: StopReason, text: String) -> AssistantMessage {
         for content_index in 0..self.blocks.len() {
@@ -141,6 +153,7 @@ impl Growing {
             AssistantBlock::Text(text) => Event::TextEnd { content_index, content: text.text.clone(), partial: None },
             AssistantBlock::Thinking(thinking) => Event::ThinkingEnd { content_index, content: thinking.thinking.clone(), partial: None },
             AssistantBlock::ToolCall(call) => {
+                state.cut_off = partial_json::ends_within_string(&state.arguments);
                 call.arguments = partial_json::parse(&std::mem::take(&mut state.arguments));
                 Event::ToolcallEnd { content_index, tool_call: call.clone(), partial: None }
             }

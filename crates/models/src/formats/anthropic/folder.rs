@@ -78,7 +78,7 @@ impl Folder {
         usage::settle(&mut self.growing.message.usage, self.price);
         match self.refusal {
             Some(text) => self.growing.fail(StopReason::Error, text),
-            None => self.growing.message,
+            None => self.growing.finish(),
         }
     }
 

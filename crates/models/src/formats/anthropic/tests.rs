@@ -135,6 +135,12 @@ fn stop_reasons() {
         assert_eq!((replay.message.stop_reason, replay.message.error_message.as_deref()), (stop_reason, error), "{reason}");
         assert_eq!(replay.message.content.len(), 1);
     }
+    for (input, stop_reason) in [(r#"{"command":"rm -r /tmp"#, StopReason::Length), (r#"{"command":"ls""#, StopReason::ToolUse)] {
+        let call = block(0, json!({"type": "tool_use", "id": "t1", "name": "bash", "input": {}}));
+        let input = delta(0, json!({"type": "input_json_delta", "partial_json": input}));
+        let replay = whole(vec![vec![start(), call, input, stop(0)], finish("tool_use").to_vec()]);
+        assert_eq!(replay.message.stop_reason, stop_reason);
+    }
     let explained = json!({"type": "message_delta", "delta": {"stop_reason": "refusal", "stop_details": {"explanation": "Not this."}}});
     let replay = whole(vec![vec![start(), explained, json!({"type": "message_stop"})]]);
     assert_eq!(replay.message.error_message.as_deref(), Some("Not this."));

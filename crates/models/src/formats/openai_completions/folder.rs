@@ -112,7 +112,7 @@ impl Folder {
             Some(Ok(_)) if !self.refusal.trim().is_empty() => self.growing.fail(StopReason::Error, self.refusal),
             Some(Ok(stop_reason)) => {
                 self.growing.message.stop_reason = stop_reason;
-                self.growing.message
+                self.growing.finish()
             }
             Some(Err(text)) => self.growing.fail(StopReason::Error, text),
             None => self.growing.fail(StopReason::Error, "Stream ended without finish_reason".to_owned()),

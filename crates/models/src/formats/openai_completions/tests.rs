@@ -157,6 +157,22 @@ fn finish_reasons() {
 }
 
 #[test]
+fn a_call_that_breaks_off_within_a_string_was_cut_off_whatever_the_server_says() {
+    let last = |arguments: &str, reason: &str| {
+        let first = call(0, json!("a"), json!("bash"), r#"{"command":"ls"}"#);
+        whole(&[first, call(1, json!("b"), json!("bash"), arguments), finish(reason)]).message.stop_reason
+    };
+    for reason in ["stop", "tool_calls"] {
+        assert_eq!(last(r#"{"command":"rm -r /tmp"#, reason), StopReason::Length, "{reason}");
+        assert_eq!(last(r#"{"command":"echo \"#, reason), StopReason::Length, "{reason}");
+        // Only the brackets are missing: nothing was left out that the repair would have to invent.
+        assert_ne!(last(r#"{"command":"ls""#, reason), StopReason::Length, "{reason}");
+        assert_ne!(last("", reason), StopReason::Length, "{reason}");
+    }
+    assert_eq!(last(r#"{"command":"r"#, "content_filter"), StopReason::Error);
+}
+
+#[test]
 fn usage_variants_and_a_missing_end_mark() {
     let usage_of = |chunks: &[Value]| {
         let stream: String = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
