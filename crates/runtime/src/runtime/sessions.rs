@@ -202,7 +202,7 @@ impl Runtime {
 
     /// Reads a stored session and takes its log into use. Blocking.
     fn load(&self, stored: &StoredSession) -> Result<SessionParts, SessionError> {
-        let (file, restored) = SessionFile::open(&stored.path)?;
+        let (mut file, restored) = SessionFile::open(&stored.path)?;
         for diagnostic in &restored.diagnostics {
             self.note_session(DiagnosticKind::Warning, diagnostic.clone(), &stored.path);
         }
@@ -213,7 +213,7 @@ impl Runtime {
             sidecar.epoch = hub.last_id().epoch();
             hub
         } else {
-            sidecar = self.begin_epoch(&file, sidecar);
+            sidecar = self.begin_epoch(&mut file, sidecar);
             self.services.hubs.add(Hub::new(state, FrameId::before_epoch(sidecar.epoch)))
         };
         Ok(self.parts(file, Some(restored), sidecar, hub, self.services.agent.stage()))
@@ -245,7 +245,7 @@ impl Runtime {
 
     /// Takes the next epoch, which has to be on disk before its first frame. A session on a full disk can still be read: its epoch then
     /// comes from the clock, and is above all that were stored. Blocking.
-    fn begin_epoch(&self, file: &SessionFile, mut sidecar: Sidecar) -> Sidecar {
+    fn begin_epoch(&self, file: &mut SessionFile, mut sidecar: Sidecar) -> Sidecar {
         sidecar.epoch = sidecar.epoch.saturating_add(1);
         if let Err(error) = file.store_sidecar(&sidecar) {
             self.note_session(DiagnosticKind::Error, format!("the session can be read, but not be written: {error}"), file.path());

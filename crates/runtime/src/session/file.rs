@@ -78,6 +78,8 @@ pub struct SessionFile {
     recent: Recent,
     /// A sync failed: what is on disk is not known any more, so nothing more is written until the file is opened again.
     broken: Option<String>,
+    /// A power cut may take the end of the file.
+    pub(super) unsynced: bool,
     /// Bytes that an append may write before it fails.
     #[cfg(test)]
     pub(super) room: Option<usize>,
@@ -125,6 +127,7 @@ impl SessionFile {
                 context: Some(Vec::new()),
                 recent: Recent::default(),
                 broken: None,
+                unsynced: false,
                 #[cfg(test)]
                 room: None,
             },
@@ -185,6 +188,8 @@ impl SessionFile {
                 context: None,
                 recent,
                 broken: None,
+                // Whoever wrote it may have been killed before a sync.
+                unsynced: true,
                 #[cfg(test)]
                 room: None,
             },
@@ -246,6 +251,7 @@ impl SessionFile {
             }
             return Err(error);
         }
+        self.unsynced = true;
         if sync {
             self.sync()?;
         }
@@ -274,11 +280,19 @@ impl SessionFile {
     /// # Errors
     /// The file is given up: after a failed sync nobody knows what is on disk, and asking again would lie.
     pub(crate) fn sync(&mut self) -> std::io::Result<()> {
-        self.file.sync_data().inspect_err(|error| self.broken = Some(error.to_string()))
+        self.file.sync_data().inspect_err(|error| self.broken = Some(error.to_string()))?;
+        self.unsynced = false;
+        Ok(())
     }
 
-    /// Replaces the sidecar; on return it is on disk.
-    pub(crate) fn store_sidecar(&self, sidecar: &Sidecar) -> std::io::Result<()> {
+    /// Replaces the sidecar; on return it is on disk. So is the file before it: what a sidecar has no longer was accepted, and stands there.
+    ///
+    /// # Errors
+    /// The sidecar is what it was, or, if its folder could not be synced, one of the two.
+    pub(crate) fn store_sidecar(&mut self, sidecar: &Sidecar) -> std::io::Result<()> {
+        if self.unsynced {
+            self.sync()?;
+        }
         sidecar.store(&self.path)
     }
 

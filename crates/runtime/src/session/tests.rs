@@ -42,6 +42,25 @@ fn ids(path: &Path) -> Vec<String> {
 }
 
 #[test]
+fn what_a_sidecar_may_have_lost_is_on_disk_before_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut file, sidecar) = SessionFile::create(folder.path(), &SessionId::generate(), "2026-01-01T00:00:00.000Z", "/w").unwrap();
+    assert!(!file.unsynced);
+    // A message that was queued is delivered, and the queues are written without it before the turn ends.
+    file.append(&[entry("e0", "queued")], false).unwrap();
+    assert!(file.unsynced);
+    file.store_sidecar(&sidecar).unwrap();
+    assert!(!file.unsynced);
+    file.append(&[entry("e1", "prompt")], true).unwrap();
+    assert!(!file.unsynced);
+    // The daemon is killed, and its successor cannot know what was synced.
+    let (mut file, restored) = SessionFile::open(&file.path().to_owned()).unwrap();
+    assert!(file.unsynced);
+    file.store_sidecar(&restored.sidecar).unwrap();
+    assert!(!file.unsynced);
+}
+
+#[test]
 fn a_new_file_has_its_name_header_and_mode() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
