@@ -2,6 +2,7 @@
 //!
 //! Invariant: parsing touches neither the disk nor the environment. What is wrong here is a usage error, status 2.
 
+pub(crate) mod requests;
 pub(crate) mod sessions;
 
 use std::time::Duration;
@@ -22,12 +23,14 @@ pub(crate) const RESERVED_NAMES: &[&str] = &[
     "delete",
     "deploy",
     "doctor",
+    "events",
     "help",
     "list",
     "login",
     "logout",
     "new",
     "plugins",
+    "prompt",
     "restart",
     "service",
     "sessions",
@@ -127,6 +130,14 @@ pub(crate) enum Command {
     /// Chat with an agent, also with one whose name is a command
     #[command(override_usage = "wolli chat <agent> [--session <id> | --new]\n       wolli chat <agent> --print <message>...")]
     Chat(Talk),
+    /// Give an agent something to do, from a script
+    #[command(
+        override_usage = "wolli prompt <agent> [<message>... | - | --file <file>] [--session <id> | --new] [--wait | --json] [--timeout <time>]"
+    )]
+    Prompt(requests::Prompt),
+    /// Follow a session as lines of JSON
+    #[command(override_usage = "wolli events <agent> [--session <id>] [--view <view>] [--include <word>,...] [--after <frameId>]")]
+    Events(requests::Events),
     /// List, show, rename, delete and export the sessions of an agent
     #[command(subcommand, override_usage = "wolli sessions list|show|rename|delete|export <agent> ...")]
     Sessions(sessions::Sessions),

@@ -41,6 +41,10 @@ pub(crate) enum Failure {
     NoMessage(String),
     #[error("Inline messages need --print: wolli {0} --print \"<message>\" (or run wolli {0} for interactive chat)")]
     InlineMessage(String),
+    #[error("Which message? Usage: wolli prompt {0} <message>..., or --file <file>, or - for stdin")]
+    WhatToSay(String),
+    #[error("The message is empty.")]
+    EmptyMessage,
     #[error("cannot read the message from stdin: {0}")]
     Stdin(io::Error),
     #[error("cannot start the program's own runtime: {0} (is the machine out of memory or processes?)")]
@@ -58,6 +62,12 @@ pub(crate) enum Failure {
     /// A file that the person named, with what is wrong.
     #[error("{0}")]
     File(String),
+    /// The turn asks something that this program leaves to a person.
+    #[error(
+        "The agent asks: {question}\nIt waits for a person. Answer in a chat: wolli chat {agent} --session {session}\n(Unless it is an \
+         approval that waits for longer, the question ends as cancelled when nobody is attached.)"
+    )]
+    Waits { agent: String, session: String, question: String },
     #[error("The model gave no answer.")]
     NoAnswer,
     #[error("No answer within {} s; gave up.", .0.as_secs_f64())]
@@ -81,7 +91,8 @@ impl Failure {
                 status::CONFIGURATION
             }
             Self::Client(ClientError::Home(error)) if matches!(**error, AgentError::Invalid { .. }) => status::CONFIGURATION,
-            Self::NoAgent(_) => status::USAGE,
+            Self::NoAgent(_) | Self::WhatToSay(_) => status::USAGE,
+            Self::Waits { .. } => status::WAITS,
             Self::Client(
                 ClientError::Unreachable { .. }
                 | ClientError::Untrusted { .. }
@@ -103,6 +114,7 @@ impl Failure {
             | Self::Delete { .. }
             | Self::NoMessage(_)
             | Self::InlineMessage(_)
+            | Self::EmptyMessage
             | Self::Stdin(_)
             | Self::Start(_)
             | Self::Client(_)

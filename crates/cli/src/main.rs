@@ -61,6 +61,8 @@ fn run(arguments: Arguments, environment: Environment, console: &Console) -> Res
             }
         }
         Some(Command::List { json }) => commands::list::run(json, &environment, console)?,
+        Some(Command::Prompt(prompt)) => commands::prompt::run(prompt, &environment, console)?,
+        Some(Command::Events(events)) => commands::events::run(events, &environment, console)?,
         Some(Command::Sessions(command)) => commands::sessions::run(command, &environment, console)?,
         Some(Command::Delete(delete)) => commands::delete::run(&delete, &environment, console)?,
         Some(Command::Restart { name }) => commands::restart::run(&name, &environment, console)?,

@@ -5,11 +5,13 @@
 mod chat;
 pub(crate) mod connect;
 mod input;
-mod print;
+pub(crate) mod print;
+pub(crate) mod questions;
 pub(crate) mod render;
-mod signals;
+pub(crate) mod signals;
 
 use std::io::Read;
+use std::path::Path;
 
 use wolli_home::environment::Environment;
 
@@ -19,8 +21,9 @@ use crate::console::Console;
 use crate::failure::Failure;
 use connect::Which;
 use print::Job;
+use questions::Questions;
 
-/// Longest message that is read from stdin; the daemon takes no larger request.
+/// Longest message that is read from stdin or a file; the daemon takes no larger request.
 const MESSAGE_MAX_BYTES: u64 = 32 * 1024 * 1024;
 
 /// How the agent's name was written: `<name>`, or `chat <name>`, which is what texts repeat.
@@ -53,7 +56,7 @@ pub(crate) fn run(talk: Talk, form: Form, environment: &Environment, console: &C
         return Err(Failure::NoMessage(called));
     }
     let agent = connect::agent(environment, &name)?;
-    let job = Job { message, json: talk.json, limit: talk.timeout };
+    let job = Job { message, json: talk.json, limit: talk.timeout, questions: Questions::Cancel };
     runtime()?.block_on(print::run(&agent, which(&talk), &job, console))
 }
 
@@ -81,11 +84,7 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 }
 
 fn which(talk: &Talk) -> Which {
-    match &talk.session {
-        Some(id) => Which::Named(id.clone()),
-        None if talk.new => Which::New,
-        None => Which::Latest,
-    }
+    Which::of(talk.session.clone(), talk.new)
 }
 
 /// The words with a space between them; a single `-` is all of stdin.
@@ -93,10 +92,25 @@ fn message(words: &[String]) -> Result<String, Failure> {
     if words != ["-"] {
         return Ok(words.join(" "));
     }
+    read_stdin()
+}
+
+/// All of stdin.
+pub(crate) fn read_stdin() -> Result<String, Failure> {
+    read_text(std::io::stdin().lock()).map_err(Failure::Stdin)
+}
+
+/// All of a file.
+pub(crate) fn read_file(path: &Path) -> Result<String, Failure> {
+    let text = std::fs::File::open(path).and_then(read_text);
+    text.map_err(|e| Failure::File(format!("cannot read {}: {e}", path.display())))
+}
+
+fn read_text(from: impl Read) -> std::io::Result<String> {
     let mut text = String::new();
-    let read = std::io::stdin().lock().take(MESSAGE_MAX_BYTES + 1).read_to_string(&mut text).map_err(Failure::Stdin)?;
+    let read = from.take(MESSAGE_MAX_BYTES + 1).read_to_string(&mut text)?;
     if read as u64 > MESSAGE_MAX_BYTES {
-        return Err(Failure::Stdin(std::io::Error::new(std::io::ErrorKind::FileTooLarge, "it is longer than 32 MiB")));
+        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, "it is longer than 32 MiB"));
     }
     // The line end that `echo` and editors put behind the last line is none of the message.
     Ok(text.trim_end_matches(['\n', '\r']).to_owned())

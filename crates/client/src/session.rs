@@ -17,6 +17,7 @@ use hyper::Method;
 use serde::de::DeserializeOwned;
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
+use wolli_home::paths::AgentName;
 use wolli_protocol::command::Command;
 use wolli_protocol::dialog::{DialogAnswer, DialogReceipt};
 use wolli_protocol::entry::Entry;
@@ -105,6 +106,12 @@ impl SessionHandle {
     #[must_use]
     pub fn id(&self) -> &SessionId {
         &self.0.id
+    }
+
+    /// The agent whose session it is.
+    #[must_use]
+    pub fn agent(&self) -> &AgentName {
+        self.0.agent.name()
     }
 
     /// Reads the session as the stream tells it. Keep `read` short: the stream waits for it.

@@ -25,7 +25,7 @@ use wolli_protocol::message::Message;
 
 use super::connect::{self, Which};
 use super::input;
-use super::print::link_error;
+use super::print::{failure_of, link_error};
 use super::render::{Renderer, plain};
 use super::signals::{Signals, Stop};
 use crate::console::Console;
@@ -78,8 +78,8 @@ struct Chat<'a> {
     last_events: Option<Instant>,
     /// A run has ended since the last prompt.
     ended: bool,
-    /// The newest answer failed, with this reason.
-    failed: Option<String>,
+    /// The newest answer failed, like this.
+    failed: Option<Failure>,
     /// The agent has described itself and may be deployed.
     deployable: bool,
 }
@@ -211,7 +211,7 @@ impl Chat<'_> {
         self.show(&text)?;
         match self.failed.take() {
             // A script wants to know; a person has seen it.
-            Some(reason) if !self.console.interactive => Err(Failure::Model(reason)),
+            Some(failure) if !self.console.interactive => Err(failure),
             Some(_) | None => Ok(()),
         }
     }
@@ -347,8 +347,7 @@ impl Chat<'_> {
                     self.last_entry.clone_from(entry_id);
                 }
                 if let Message::Assistant(answer) = message {
-                    let reason = || answer.error_message.clone().unwrap_or_else(|| "Request error".to_owned());
-                    self.failed = answer.stop_reason.is_failure().then(reason);
+                    self.failed = failure_of(answer);
                 }
             }
             SessionEvent::ToolExecutionEnd { tool_name, result, is_error: false, .. } if tool_name == "deploy" => {
@@ -401,7 +400,7 @@ impl Chat<'_> {
             }
             Done::Prompt(Err(error)) => {
                 self.renderer.refused();
-                self.failed = Some(error.to_string());
+                self.failed = Some(error.clone().into());
                 self.error(&format!("Error: {error}"))
             }
             Done::Text(Ok(text)) => self.tell(&text),

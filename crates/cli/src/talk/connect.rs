@@ -17,6 +17,17 @@ pub(crate) enum Which {
     Named(String),
 }
 
+impl Which {
+    /// What `--session` and `--new` ask for.
+    pub(crate) fn of(session: Option<String>, new: bool) -> Self {
+        match session {
+            Some(id) => Self::Named(id),
+            None if new => Self::New,
+            None => Self::Latest,
+        }
+    }
+}
+
 /// The agent, without a connection yet. Daemons are started as this very program.
 pub(crate) fn agent(environment: &Environment, name: &str) -> Result<Agent, Failure> {
     let program = std::env::current_exe().map_err(Failure::Start)?;

@@ -1,4 +1,4 @@
-//! One prompt, one answer, the end: `--print`.
+//! One prompt, one answer, the end: `--print`, and `wolli prompt` when it waits.
 //!
 //! Invariants: stdout gets the answer and nothing else; the status is 0 only if there is an answer; a run that was started here is
 //! aborted when nobody waits for it any more, one that was there before is left alone.
@@ -6,12 +6,17 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, sleep_until, timeout};
 use wolli_client::{Agent, ClientError, LinkState, Notice, Prompt, SessionHandle};
+use wolli_protocol::dialog::DialogAnswer;
 use wolli_protocol::event::SessionEvent;
+use wolli_protocol::ids::DialogId;
 use wolli_protocol::message::{AssistantBlock, AssistantMessage, Message, StopReason};
 
 use super::connect::{self, Which};
+use super::questions::{self, Questions};
 use super::render::plain;
 use super::signals::{Signals, Stop};
 use crate::console::Console;
@@ -28,6 +33,7 @@ pub(crate) struct Job {
     pub(crate) message: String,
     pub(crate) json: bool,
     pub(crate) limit: Option<Duration>,
+    pub(crate) questions: Questions,
 }
 
 /// Says it and prints the answer. The limit counts from here, the start of a daemon included.
@@ -77,12 +83,16 @@ async fn stopped(signals: &mut Signals, deadline: Option<Instant>, job: &Job) ->
 }
 
 /// How far the exchange is.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Exchange {
     /// Our message is in the conversation.
     begun: bool,
     /// The run with it is over.
     ended: bool,
+    /// Questions that were answered as cancelled.
+    cancelled: Vec<DialogId>,
+    /// The answers on their way.
+    answers: FuturesUnordered<BoxFuture<'static, ()>>,
 }
 
 impl Exchange {
@@ -107,9 +117,13 @@ impl Exchange {
             tokio::select! {
                 biased;
                 notice = notices.next() => match notice {
-                    Some(notice) => self.take(notice, job, console)?,
+                    Some(notice) => {
+                        self.take(notice, job, console)?;
+                        self.settle_question(session, job, console)?;
+                    }
                     None => return Err(link_error(session).into()),
                 },
+                Some(()) = self.answers.next(), if !self.answers.is_empty() => {}
                 result = &mut done, if last_events.is_none() => {
                     result?;
                     last_events = Some(Instant::now() + LAST_EVENTS);
@@ -140,6 +154,31 @@ impl Exchange {
                 console.line(&if console.shown { plain(&text) } else { text })?;
             }
         }
+        Ok(())
+    }
+
+    /// Answers what our run asks, or leaves it to a person.
+    fn settle_question(&mut self, session: &SessionHandle, job: &Job, console: &Console) -> Result<(), Failure> {
+        if !self.begun || self.ended {
+            return Ok(());
+        }
+        let Some(dialog) = session.read(|view| questions::asked(view).cloned())? else { return Ok(()) };
+        if self.cancelled.contains(&dialog.id) {
+            return Ok(());
+        }
+        let question = questions::title(&dialog.method);
+        if job.questions == Questions::Leave {
+            let agent = session.agent().to_string();
+            return Err(Failure::Waits { agent, session: session.id().to_string(), question });
+        }
+        console.complain(&format!("The agent asked: {question}\nNobody is here to answer, so the question was cancelled."));
+        self.cancelled.push(dialog.id.clone());
+        let session = session.clone();
+        self.answers.push(Box::pin(async move {
+            let answer = DialogAnswer { cancelled: Some(true), ..DialogAnswer::default() };
+            // One that is not settled by this is by the end of this program.
+            drop(session.respond(&dialog.id, answer).await);
+        }));
         Ok(())
     }
 
@@ -187,14 +226,21 @@ fn answer_to<'a>(prompt: &str, messages: &[&'a Message]) -> Option<&'a Assistant
     })
 }
 
+/// How an answer failed, if it did.
+pub(super) fn failure_of(answer: &AssistantMessage) -> Option<Failure> {
+    let reason = |or: &str| answer.error_message.clone().filter(|text| !text.trim().is_empty()).unwrap_or_else(|| or.to_owned());
+    match answer.stop_reason {
+        StopReason::Error => Some(Failure::Model(reason("Request error"))),
+        StopReason::Aborted => Some(Failure::Aborted(reason("Request aborted"))),
+        StopReason::Stop | StopReason::Length | StopReason::ToolUse => None,
+    }
+}
+
 /// The blocks of text in an answer; an answer that failed, or that says nothing, is a failure.
 fn texts_of(answer: Option<AssistantMessage>) -> Result<Vec<String>, Failure> {
     let Some(answer) = answer else { return Err(Failure::NoAnswer) };
-    let reason = |or: &str| answer.error_message.clone().filter(|text| !text.trim().is_empty()).unwrap_or_else(|| or.to_owned());
-    match answer.stop_reason {
-        StopReason::Error => return Err(Failure::Model(reason("Request error"))),
-        StopReason::Aborted => return Err(Failure::Aborted(reason("Request aborted"))),
-        StopReason::Stop | StopReason::Length | StopReason::ToolUse => {}
+    if let Some(failure) = failure_of(&answer) {
+        return Err(failure);
     }
     let texts: Vec<String> = answer
         .content

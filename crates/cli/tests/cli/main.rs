@@ -3,5 +3,6 @@
 mod chat;
 mod commands;
 mod print;
+mod scripts;
 mod sessions;
 mod support;

@@ -40,6 +40,8 @@ pub struct Frame {
     pub id: Option<FrameId>,
     /// JSON.
     pub data: String,
+    /// A `hello` after which frames are missing, since the daemon no longer has them; it describes the session as it is.
+    pub gap: bool,
 }
 
 /// Follows the frames of one session. Dropping it ends its stream.
@@ -152,9 +154,11 @@ impl Feed for FrameFeed {
         if taken == Taken::Hello {
             self.greeted = true;
         }
-        let frame = Frame { name: event.name, id, data: event.data };
-        if taken == Taken::Hello && self.has_events() {
-            id = described(&frame.data)?;
+        let mut frame = Frame { name: event.name, id, data: event.data, gap: false };
+        if taken == Taken::Hello {
+            let position = position(&frame.data)?;
+            frame.gap = position.is_some_and(|position| position.gap);
+            id = position.filter(|position| self.has_events() && !position.resumed).map(|position| position.last_id);
         }
         // Only what was handed on counts as known. The reader may be gone; so is its stream then.
         self.sender.send(frame).await.map_err(|_| Break::Final(ClientError::Closed))?;
@@ -163,12 +167,12 @@ impl Feed for FrameFeed {
     }
 }
 
-/// The frame as of which a `hello` describes the session; none if the frames after the last known one follow it.
-fn described(hello: &str) -> Result<Option<FrameId>, Break> {
+/// Where the stream stands that a `hello` begins.
+fn position(hello: &str) -> Result<Option<StreamPosition>, Break> {
     #[derive(serde::Deserialize)]
     struct Hello {
         stream: Option<StreamPosition>,
     }
     let hello: Hello = serde_json::from_str(hello).map_err(|error| Break::Reconnect(format!("hello cannot be read: {error}")))?;
-    Ok(hello.stream.filter(|stream| !stream.resumed).map(|stream| stream.last_id))
+    Ok(hello.stream)
 }
