@@ -119,6 +119,22 @@ async fn a_reload_brings_what_was_added_and_a_broken_file_brings_nothing() {
 }
 
 #[tokio::test]
+async fn a_model_that_cannot_be_used_is_told_until_that_is_mended() {
+    let home = TestHome::greeting();
+    home.share("models.json", &models(1000).to_string());
+    home.set(json!({"defaultModel": "local/gone"}));
+    let daemon = home.start().await;
+    let id = daemon.session().await;
+    let told = |messages: &[String]| messages.iter().filter(|message| message.contains("Model not found: local/gone")).count();
+    assert_eq!(told(&daemon.messages_of_diagnostics(&id).await), 1);
+    daemon.succeed(&id, json!({"type": "reload"})).await;
+    assert_eq!(told(&daemon.messages_of_diagnostics(&id).await), 1);
+    daemon.home.set(json!({"defaultModel": "local/one"}));
+    daemon.succeed(&id, json!({"type": "reload"})).await;
+    assert_eq!(told(&daemon.messages_of_diagnostics(&id).await), 0);
+}
+
+#[tokio::test]
 async fn tools_of_resident_sessions_follow_and_are_written_only_if_they_changed() {
     let daemon = TestHome::new().start().await;
     let birth = daemon.session().await;
@@ -204,6 +220,8 @@ async fn plugins_are_listed_and_removed_and_never_loaded() {
     let plugins = daemon.succeed(&id, json!({"type": "get_plugins"})).await;
     let plugin = |source: &str, filtered| json!({"source": source, "scope": "user", "filtered": filtered});
     assert_eq!(plugins, json!({"plugins": [plugin("npm:tools@1.0", false), plugin("./mine", true)]}));
+    let told = |messages: &[String]| messages.iter().filter(|message| message.contains("plugin")).count();
+    assert_ne!(told(&daemon.messages_of_diagnostics(&id).await), 0);
     let folder = daemon.home.folder.path().to_str().unwrap().to_owned();
     let path = daemon.home.home.path().to_str().unwrap().to_owned();
     let unsupported =
@@ -228,5 +246,5 @@ async fn plugins_are_listed_and_removed_and_never_loaded() {
     assert_eq!(daemon.succeed(&id, json!({"type": "get_plugins"})).await, json!({"plugins": [plugin("./mine", true)]}));
     assert_eq!(daemon.succeed(&id, remove("mine")).await, json!({"removed": true}));
     daemon.succeed(&id, json!({"type": "update_plugins"})).await;
-    assert_eq!(daemon.messages_of_diagnostics(&id).await, [""; 0].map(str::to_owned));
+    assert_eq!(told(&daemon.messages_of_diagnostics(&id).await), 0);
 }

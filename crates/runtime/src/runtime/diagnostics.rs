@@ -18,7 +18,7 @@ pub(super) enum Topic {
     Configuration,
     /// The two tiers of settings, as they were read last.
     Settings,
-    /// Saved models that could not be used; until the next reload.
+    /// Saved models that could not be used, as the last reload and the sessions since then found them.
     Model,
 }
 

@@ -1,7 +1,5 @@
 //! Which models the agent can use, and which one a session starts with.
 
-use std::sync::Arc;
-
 use wolli_home::settings::Settings;
 use wolli_models::registry::{ModelSource, RecordedModel, Registry, SavedDefaults};
 use wolli_protocol::model::ThinkingLevel;
@@ -17,7 +15,7 @@ pub(super) struct Start {
 
 /// The model of the session's branch if that can still be used, else the agent's default.
 pub(super) fn start_of_session(
-    registry: &Arc<Registry>,
+    registry: &Registry,
     settings: &Settings,
     recorded: Option<&RestoredModel>,
     level: Option<ThinkingLevel>,

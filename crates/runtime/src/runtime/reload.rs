@@ -12,6 +12,7 @@ use wolli_models::registry::Registry;
 use wolli_protocol::resource::{DiagnosticKind, ResourceDiagnostic};
 
 use super::diagnostics::{Topic, diagnostic};
+use super::models::start_of_session;
 use super::open::Runtime;
 use super::sessions::SessionError;
 use crate::resources::Resources;
@@ -25,6 +26,8 @@ struct Built {
     config: Option<Config>,
     configuration_problems: Vec<ResourceDiagnostic>,
     settings_problems: Vec<ResourceDiagnostic>,
+    /// What a session that begins now would be told about its model.
+    model_problem: Option<ResourceDiagnostic>,
 }
 
 impl Runtime {
@@ -65,7 +68,9 @@ impl Runtime {
         let resources = Resources::load(&sources.places, &settings.all);
         self.services.agent.refresh();
         let settings_problems = faults.into_iter().map(|fault| diagnostic(DiagnosticKind::Warning, fault, None)).collect();
-        Ok(Built { registry, resources, config, configuration_problems, settings_problems })
+        let model_notice = start_of_session(&registry, &settings, None, None).notice;
+        let model_problem = model_notice.map(|notice| diagnostic(DiagnosticKind::Warning, notice, None));
+        Ok(Built { registry, resources, config, configuration_problems, settings_problems, model_problem })
     }
 
     /// `agent.json` as it is, not its last good copy: whoever edited it wants to know.
@@ -78,7 +83,7 @@ impl Runtime {
     }
 
     fn replace(&self, built: Built) {
-        let Built { registry, resources, config, configuration_problems, settings_problems } = built;
+        let Built { registry, resources, config, configuration_problems, settings_problems, model_problem } = built;
         self.services.registry.replace(registry);
         self.services.resources.replace(resources);
         if let Some(config) = config {
@@ -86,7 +91,7 @@ impl Runtime {
         }
         self.renew_diagnostics(Topic::Configuration, configuration_problems);
         self.renew_diagnostics(Topic::Settings, settings_problems);
-        self.renew_diagnostics(Topic::Model, Vec::new());
+        self.renew_diagnostics(Topic::Model, model_problem.into_iter().collect());
     }
 
     async fn equip_residents(&self) -> Result<(), SessionError> {
