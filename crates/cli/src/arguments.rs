@@ -34,6 +34,8 @@ pub(crate) const RESERVED_NAMES: &[&str] = &[
     "restart",
     "service",
     "sessions",
+    "start",
+    "status",
     "stop",
     "update",
 ];
@@ -47,7 +49,9 @@ Examples:
   git diff | wolli scribe --print -           the prompt from stdin
   wolli scribe --print --json \"Hello\"         every event as one line of JSON
   wolli chat list                             chat with an agent whose name is a command
-  wolli config scribe                         the configuration in effect, and where it comes from";
+  wolli config scribe                         the configuration in effect, and where it comes from
+  wolli service install scribe                have the agent started with the machine, and after a crash
+  wolli status scribe                         whether it runs, and who runs it";
 
 const ENVIRONMENT: &str = "\
 Environment:
@@ -144,13 +148,33 @@ pub(crate) enum Command {
     /// Delete an agent with its memory, sessions and workspace
     #[command(override_usage = "wolli delete <name> [--yes]")]
     Delete(Delete),
-    /// End an agent's daemon and start it anew, with the environment of now
+    /// Start an agent's daemon, by its service if it is installed; returns when it answers
+    #[command(override_usage = "wolli start <name>")]
+    Start {
+        /// The agent
+        #[arg(value_name = "name")]
+        name: String,
+    },
+    /// End an agent's daemon; what runs is aborted and kept
+    #[command(override_usage = "wolli stop <name>")]
+    Stop {
+        /// The agent
+        #[arg(value_name = "name")]
+        name: String,
+    },
+    /// End an agent's daemon and start it anew: by its service if it is installed, else with the environment of now
     #[command(override_usage = "wolli restart <name>")]
     Restart {
         /// The agent
         #[arg(value_name = "name")]
         name: String,
     },
+    /// Say whether an agent runs, and who runs it; status 3 if nobody does
+    #[command(override_usage = "wolli status <name> [--json]")]
+    Status(Named),
+    /// Install an agent as a service of this user: started with the machine, and again after a crash
+    #[command(subcommand)]
+    Service(Service),
     /// Show the configuration in effect, for all agents or for one, and where each value comes from
     Config {
         /// The agent
@@ -165,6 +189,31 @@ pub(crate) enum Command {
         /// The shell
         shell: Shell,
     },
+}
+
+/// What can be done with an agent's service.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Service {
+    /// Install the service, or write its definition anew; starts nothing. Status 10 if it will end with the login
+    #[command(override_usage = "wolli service install <name> [--json]")]
+    Install(Named),
+    /// Stop the service and take it away; the agent stays
+    #[command(override_usage = "wolli service uninstall <name> [--json]")]
+    Uninstall(Named),
+    /// Say whether the service is installed, enabled and running
+    #[command(override_usage = "wolli service status <name> [--json]")]
+    Status(Named),
+}
+
+/// One agent, told about in words or as JSON.
+#[derive(Debug, Args)]
+pub(crate) struct Named {
+    /// The agent
+    #[arg(value_name = "name")]
+    pub(crate) name: String,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

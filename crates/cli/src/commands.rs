@@ -9,4 +9,8 @@ pub(crate) mod list;
 pub(crate) mod new;
 pub(crate) mod prompt;
 pub(crate) mod restart;
+pub(crate) mod service;
 pub(crate) mod sessions;
+pub(crate) mod start;
+pub(crate) mod status;
+pub(crate) mod stop;

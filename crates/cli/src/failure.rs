@@ -31,6 +31,9 @@ pub(crate) enum Failure {
     Agent(#[from] AgentError),
     #[error("Failed to delete agent \"{name}\": {reason}")]
     Delete { name: String, reason: String },
+    /// The service manager's part of it; the text says what to do.
+    #[error("{0}")]
+    Service(String),
     #[error("{}", config_text(.0))]
     Configuration(#[from] ConfigError),
     #[error(transparent)]
@@ -112,6 +115,7 @@ impl Failure {
             | Self::ReservedName(_)
             | Self::Agent(_)
             | Self::Delete { .. }
+            | Self::Service(_)
             | Self::NoMessage(_)
             | Self::InlineMessage(_)
             | Self::EmptyMessage
@@ -144,6 +148,7 @@ impl Failure {
 /// What a person can do about it.
 fn advice(error: &ClientError) -> &'static str {
     match error {
+        ClientError::HandOver { .. } => "\nThe agent goes on as it was started. Try again with: wolli restart <agent>",
         ClientError::NotHealthy { .. } | ClientError::Start { .. } => {
             "\nThe agent cannot be reached until its daemon runs. Its log is logs/daemon.log in the agent's home; \
              `wolli daemon <agent>` starts it in the foreground."
@@ -160,6 +165,7 @@ fn advice(error: &ClientError) -> &'static str {
         | ClientError::NoHome(_)
         | ClientError::Home(_)
         | ClientError::NotStopped { .. }
+        | ClientError::Service { .. }
         | ClientError::NoSession(_)
         | ClientError::Command(_)
         | ClientError::BadAnswer { .. }

@@ -1,7 +1,7 @@
 //! The one binary, `wolli`: what a person types, and what a person sees.
 //!
 //! Everything that concerns a running agent goes through the typed client, so that any program can do what this one does; files are
-//! reached through `wolli-home`. `commands::daemon` alone calls the daemon.
+//! reached through `wolli-home`. `commands::daemon` and `commands::service` alone call the daemon.
 //! Invariant: the environment is read here, once. No async runtime is started for what does not need one.
 
 mod agents;
@@ -65,7 +65,11 @@ fn run(arguments: Arguments, environment: Environment, console: &Console) -> Res
         Some(Command::Events(events)) => commands::events::run(events, &environment, console)?,
         Some(Command::Sessions(command)) => commands::sessions::run(command, &environment, console)?,
         Some(Command::Delete(delete)) => commands::delete::run(&delete, &environment, console)?,
+        Some(Command::Start { name }) => commands::start::run(&name, &environment, console)?,
+        Some(Command::Stop { name }) => commands::stop::run(&name, &environment, console)?,
         Some(Command::Restart { name }) => commands::restart::run(&name, &environment, console)?,
+        Some(Command::Status(named)) => return commands::status::run(&named, &environment, console),
+        Some(Command::Service(service)) => return commands::service::run(&service, &environment, console),
         Some(Command::Config { name }) => commands::config::run(name.as_deref(), &environment, console)?,
         Some(Command::Completions { shell }) => commands::completions::run(shell, console)?,
         Some(Command::Chat(talk)) => talk::run(talk, Form::Chat, &environment, console)?,

@@ -66,18 +66,6 @@ pub(crate) fn chat_with(name: &str, which: Which, environment: &Environment, con
     runtime()?.block_on(chat::run(agent, which, console))
 }
 
-/// Stops the agent's daemon, if one serves it, and waits until it has ended.
-pub(crate) fn stop_daemon(name: &str, environment: &Environment) -> Result<(), Failure> {
-    let agent = connect::agent(environment, name)?;
-    Ok(runtime()?.block_on(agent.stop())?)
-}
-
-/// Stops the agent's daemon and starts it anew; returns when it answers.
-pub(crate) fn restart_daemon(name: &str, environment: &Environment) -> Result<(), Failure> {
-    let agent = connect::agent(environment, name)?;
-    Ok(runtime()?.block_on(agent.restart())?)
-}
-
 /// One thread is enough, and a chat relies on it: the streams' tasks run only while it waits.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Start)

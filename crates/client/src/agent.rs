@@ -17,10 +17,11 @@ use wolli_home::paths::AgentName;
 use wolli_protocol::command::Command;
 use wolli_protocol::event::ControlEvent;
 use wolli_protocol::ids::SessionId;
-use wolli_protocol::state::{AgentState, SessionState, SessionSummary};
+use wolli_protocol::state::{AgentState, Health, SessionState, SessionSummary};
 
 use crate::error::ClientError;
 use crate::link::{self, LinkState, refusal};
+use crate::service;
 use crate::session::{self, SessionHandle, SessionInner};
 use crate::spawn::{self, DaemonProgram};
 use crate::transport::{Body, Daemon, Failure, Transport};
@@ -242,14 +243,41 @@ impl Agent {
         self.agent_command(&Command::CreateSession).await
     }
 
-    /// Marks the agent as deployed and makes a fresh session; gives its state back. A service unit is installed by the
-    /// daemon; to hand over to it, [`stop`](Self::stop) this one, start the unit, and
-    /// [`wait_for_health`](Self::wait_for_health).
+    /// Marks the agent as deployed and makes a fresh session; gives its state back. Where there is a service manager the daemon
+    /// installs the agent as a service, and gives way to it before this returns; handles go on by themselves.
     ///
     /// # Errors
-    /// The daemon's.
+    /// The daemon's: then the agent is what it was before. [`ClientError::HandOver`] if it is deployed, and the service did not start: the
+    /// daemon goes on without it.
     pub async fn deploy(&self) -> Result<SessionState, ClientError> {
-        self.agent_command(&Command::Deploy).await
+        let state = self.agent_command(&Command::Deploy).await?;
+        if self.is_service()
+            && let Err(error) = self.restart().await
+        {
+            return Err(ClientError::HandOver { agent: self.name().clone(), problem: error.to_string() });
+        }
+        Ok(state)
+    }
+
+    /// Whether the agent is installed as a service of this user. Asks the disk alone.
+    #[must_use]
+    pub fn is_service(&self) -> bool {
+        service::is_installed(&self.0.environment, &self.0.transport.daemon().home)
+    }
+
+    /// What the daemon says of itself, with its version, program and build.
+    ///
+    /// # Errors
+    /// When it cannot be reached, or refuses.
+    pub async fn health(&self) -> Result<Health, ClientError> {
+        let path = "/health";
+        // A connection that was kept may lead to a process that is about to end.
+        self.0.transport.forget_connections();
+        let answer = self.0.transport.send(Method::GET, path, Body::None, Some(READ_LIMIT)).await.map_err(|failure| match failure {
+            Failure::NotSent(error) => error,
+            Failure::Interrupted(problem) => ClientError::Unreachable { agent: self.name().clone(), problem },
+        })?;
+        serde_json::from_slice(&answer.body).map_err(|error| ClientError::BadAnswer { request: path.into(), problem: error.to_string() })
     }
 
     /// Sends a command that concerns the whole agent. It is posted to the latest session; where there is none, any name will do.
@@ -270,7 +298,8 @@ impl Agent {
         sessions.into_iter().next().map(|session| session.session_id).ok_or_else(|| ClientError::NoSession(self.name().clone()))
     }
 
-    /// Asks the daemon to stop, and waits until it has. One that does not run is stopped.
+    /// Asks the daemon to stop, and waits until it has. One that does not run is stopped. A service is not started again by its manager
+    /// until somebody asks, or the machine starts.
     ///
     /// # Errors
     /// When it still answers after [`START_LIMIT`](crate::START_LIMIT).
@@ -286,18 +315,49 @@ impl Agent {
         spawn::wait_for_stop(&self.0.transport).await
     }
 
-    /// Stops the daemon and starts it again. Handles go on by themselves. Where a service manager runs the daemon, ask
-    /// that instead.
+    /// Starts the daemon if none answers, and waits until it does: by its service if there is one, else detached.
     ///
     /// # Errors
-    /// When it does not stop, or cannot be started.
-    pub async fn restart(&self) -> Result<(), ClientError> {
+    /// When it does not answer within [`START_LIMIT`](crate::START_LIMIT).
+    pub async fn start(&self) -> Result<Health, ClientError> {
+        spawn::ensure_running(&self.0.transport, self.0.program.as_ref(), &self.0.environment).await
+    }
+
+    /// Starts a daemon of its own, detached from this program, whether there is a service or not.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_detached(&self) -> Result<Health, ClientError> {
         let program = self.0.program.as_ref().ok_or_else(|| ClientError::Unreachable {
             agent: self.name().clone(),
             problem: "there is no program to start its daemon with".into(),
         })?;
-        self.stop().await?;
-        spawn::start(&self.0.transport, program, &self.0.environment).await.map(|_| ())
+        spawn::start(&self.0.transport, program, &self.0.environment).await
+    }
+
+    /// Stops the daemon and starts it again. Handles go on by themselves. A service is restarted by its manager, and a daemon that was
+    /// started beside it gives way to it.
+    ///
+    /// # Errors
+    /// When it does not stop, or cannot be started.
+    pub async fn restart(&self) -> Result<(), ClientError> {
+        if self.is_service() {
+            let home = &self.0.transport.daemon().home;
+            return service::order(self.0.program.as_ref(), &self.0.environment, home, &["restart"]).await;
+        }
+        if self.0.program.is_some() {
+            self.stop().await?;
+        }
+        self.start_detached().await.map(|_| ())
+    }
+
+    /// Waits for a daemon that did not start at `former`, which is the [`started_at`](Health::started_at) of the one that is to go. One that
+    /// is about to leave may still answer.
+    ///
+    /// # Errors
+    /// When none answers within [`START_LIMIT`](crate::START_LIMIT).
+    pub async fn wait_for_successor(&self, former: Option<&str>) -> Result<Health, ClientError> {
+        spawn::wait_for_other(&self.0.transport, former).await
     }
 
     /// Waits until the daemon answers, whoever started it.
@@ -305,7 +365,7 @@ impl Agent {
     /// # Errors
     /// When it does not within [`START_LIMIT`](crate::START_LIMIT).
     pub async fn wait_for_health(&self) -> Result<(), ClientError> {
-        spawn::wait_for_health(&self.0.transport).await
+        spawn::wait_for_health(&self.0.transport).await.map(|_| ())
     }
 
     /// Ends all streams of this agent, those of its sessions too. The daemon goes on.

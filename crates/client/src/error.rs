@@ -32,6 +32,12 @@ pub enum ClientError {
     /// The daemon's program cannot be started, or ended at once.
     #[error("cannot start the daemon ({program}): {problem}")]
     Start { program: PathBuf, problem: String },
+    /// The agent is a service, and its manager did not do what was asked of it.
+    #[error("the service of \"{agent}\" does not {order}: {problem}")]
+    Service { agent: AgentName, order: String, problem: String },
+    /// The agent was deployed, and the daemon that did it should have given way to the service.
+    #[error("\"{agent}\" is deployed, but its service did not take over: {problem}")]
+    HandOver { agent: AgentName, problem: String },
     /// Nobody answers where the daemon should be.
     #[error("daemon of \"{agent}\" cannot be reached: {problem}")]
     Unreachable { agent: AgentName, problem: String },

@@ -5,7 +5,7 @@
 //! without end, resume where they were, and never deliver an event twice.
 //!
 //! Invariant: the bearer token goes only to a server that proved on the very same connection that it is the agent's
-//! daemon (see [`Daemon`]). Not here: what a person sees, service managers, running an agent.
+//! daemon (see [`Daemon`]). Not here: what a person sees, talking to service managers, running an agent.
 //!
 //! ```no_run
 //! use wolli_client::{Notice, Wolli};
@@ -39,6 +39,7 @@ mod agent;
 mod backoff;
 mod error;
 mod link;
+mod service;
 mod session;
 mod spawn;
 mod transport;

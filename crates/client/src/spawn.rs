@@ -12,6 +12,7 @@ use wolli_home::paths::AgentHome;
 use wolli_protocol::state::Health;
 
 use crate::error::ClientError;
+use crate::service;
 use crate::transport::Transport;
 
 /// How long a daemon may take to answer after it was started, and to stop after it was asked to.
@@ -26,7 +27,21 @@ const SHOWN_OUTPUT: usize = 2_000;
 /// The daemon's exit status when another one serves the agent; that one will answer.
 const ALREADY_RUNNING: i32 = 75;
 
-/// How a daemon is started: the program and the arguments before `daemon <name>`.
+/// What a service manager tells the process that it starts, and what is no business of a daemon that is started by hand.
+const OF_SERVICE_MANAGERS: &[&str] = &[
+    "NOTIFY_SOCKET",
+    "WATCHDOG_USEC",
+    "WATCHDOG_PID",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "LISTEN_FDNAMES",
+    "SYSTEMD_EXEC_PID",
+    "INVOCATION_ID",
+    "JOURNAL_STREAM",
+];
+
+/// How a daemon is started: the program and the arguments before `daemon <name>`. Services are ordered about through it as well, as
+/// in `restart <name>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DaemonProgram {
     pub program: PathBuf,
@@ -54,6 +69,14 @@ pub(crate) async fn ensure_running(
     let (ClientError::Unreachable { .. }, Some(program)) = (&error, program) else {
         return Err(error);
     };
+    let home = &transport.daemon().home;
+    if service::is_installed(environment, home) {
+        match service::order(Some(program), environment, home, &["start"]).await {
+            Ok(()) => return wait_for_health(transport).await,
+            // An agent that answers without its service is better than none.
+            Err(error) => tracing::warn!(%error, "the service was not started; the daemon is started without it"),
+        }
+    }
     start(transport, program, environment).await
 }
 
@@ -92,11 +115,24 @@ pub(crate) async fn start(transport: &Transport, program: &DaemonProgram, enviro
 }
 
 /// Waits until the daemon is healthy.
-pub(crate) async fn wait_for_health(transport: &Transport) -> Result<(), ClientError> {
+pub(crate) async fn wait_for_health(transport: &Transport) -> Result<Health, ClientError> {
+    wait_for_other(transport, None).await
+}
+
+/// Waits until a daemon is healthy that did not start at `former`: one that is about to leave may answer for a while.
+pub(crate) async fn wait_for_other(transport: &Transport, former: Option<&str>) -> Result<Health, ClientError> {
     let started = Instant::now();
     loop {
-        match transport.health().await {
-            Ok(_) => return Ok(()),
+        let health = transport.health().await;
+        let health = match health {
+            Ok(health) if Some(health.started_at.as_str()) == former => Err(ClientError::Unreachable {
+                agent: transport.daemon().home.name().clone(),
+                problem: format!("the daemon that was to be replaced still answers (process {})", health.pid),
+            }),
+            health => health,
+        };
+        match health {
+            Ok(health) => return Ok(health),
             Err(error) if error.is_final() => return Err(error),
             Err(_) if started.elapsed() < START_LIMIT => sleep(POLL_INTERVAL).await,
             Err(error) => {
@@ -133,6 +169,9 @@ fn spawn(program: &DaemonProgram, environment: &Environment, home: &AgentHome, o
     let mut command = Command::new(&program.program);
     command.args(&program.arguments).arg("daemon").arg(home.name().as_str());
     command.env_clear().envs(environment.variables()).current_dir(home.path());
+    for variable in OF_SERVICE_MANAGERS {
+        command.env_remove(variable);
+    }
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     // A group of its own: the terminal's signals to this program are not meant for it.
     command.process_group(0).kill_on_drop(false);

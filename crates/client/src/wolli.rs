@@ -11,6 +11,7 @@ use wolli_home::paths::{AgentName, Root};
 
 use crate::agent::{Agent, AgentInner};
 use crate::error::ClientError;
+use crate::service;
 use crate::spawn::DaemonProgram;
 use crate::transport::{Daemon, Trust};
 
@@ -105,11 +106,15 @@ impl Wolli {
         Ok(self.handle(&name))
     }
 
-    /// Stops the agent's daemon and deletes its home. Its service unit must be gone before.
+    /// Takes the agent's service away, stops its daemon and deletes its home.
     ///
     /// # Errors
-    /// When the daemon does not stop, or files cannot be deleted.
+    /// When the service stays, the daemon does not stop, or files cannot be deleted.
     pub async fn delete(&self, agent: &Agent) -> Result<(), ClientError> {
+        let home = &agent.0.transport.daemon().home;
+        if service::is_installed(&self.0.environment, home) {
+            service::order(self.0.program.as_ref(), &self.0.environment, home, &["service", "uninstall"]).await?;
+        }
         agent.stop().await?;
         agent.close();
         let (root, name) = (self.0.root.clone(), agent.name().clone());

@@ -6,5 +6,6 @@ mod suite {
     mod commands;
     mod connecting;
     pub(crate) mod fake;
+    mod service;
     mod streams;
 }

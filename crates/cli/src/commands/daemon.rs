@@ -1,4 +1,4 @@
-//! `wolli daemon`: serves an agent in this process until it is told to stop. The only call of the command line into the daemon.
+//! `wolli daemon`: serves an agent in this process until it is told to stop.
 
 use wolli_daemon::{LogFormat, Options, Supervisor};
 use wolli_home::environment::Environment;

@@ -9,6 +9,7 @@ use wolli_home::environment::Environment;
 use wolli_home::lock;
 use wolli_home::paths::Root;
 
+use super::service;
 use crate::agents;
 use crate::arguments::Delete;
 use crate::console::Console;
@@ -35,8 +36,14 @@ pub(crate) fn run(arguments: &Delete, environment: &Environment, console: &Conso
         }
     }
     let refused = |reason: String| Failure::Delete { name: name.clone(), reason };
+    let service = service::of(environment, &home)?;
+    if service.is_installed() {
+        // A service without an agent would fail for ever.
+        talk::runtime()?.block_on(service.uninstall()).map_err(|e| refused(e.to_string()))?;
+    }
     if matches!(lock::holder(&home.daemon_lock()), Ok(Some(_))) {
-        talk::stop_daemon(name, environment).map_err(|e| refused(e.to_string()))?;
+        let agent = talk::connect::agent(environment, name)?;
+        talk::runtime()?.block_on(agent.stop()).map_err(|e| refused(e.to_string()))?;
     }
     agent::delete(&Root::of(environment)?, home.name(), DRAINING_LIMIT).map_err(|e| match e {
         AgentError::Missing { .. } => Failure::NoSuchAgent(name.clone()),

@@ -4,5 +4,6 @@ mod chat;
 mod commands;
 mod print;
 mod scripts;
+mod service;
 mod sessions;
 mod support;

@@ -37,6 +37,12 @@ impl AgentService {
         }
     }
 
+    /// The agent's name.
+    #[must_use]
+    pub fn agent(&self) -> &str {
+        self.name.agent()
+    }
+
     /// Whether it is installed. Asks the disk alone.
     #[must_use]
     pub fn is_installed(&self) -> bool {
