@@ -18,6 +18,13 @@ pub(super) enum Place {
     Unix(PathBuf),
 }
 
+/// Stands in the head of an answer that is a stream.
+const STREAM: &[u8] = b"text/event-stream";
+
+fn has_begun_a_stream(received: &[u8]) -> bool {
+    received.windows(STREAM.len()).any(|window| window == STREAM)
+}
+
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
@@ -49,10 +56,26 @@ impl Socket {
         Self { stream, received: Vec::new() }
     }
 
-    /// The daemon may refuse and close while we still write.
+    /// Writes and reads at once: who asks for much and takes no answer in is not served on. The daemon may refuse and close meanwhile,
+    /// and what stands behind the request for a stream waits for the stream's end.
     pub(super) async fn send(&mut self, bytes: &[u8]) {
-        let sent = timeout(LIMIT, self.stream.write_all(bytes)).await;
-        assert!(sent.is_ok(), "the daemon takes nothing in");
+        let Self { stream, received } = self;
+        let (mut reader, mut writer) = tokio::io::split(stream);
+        let sending = writer.write_all(bytes);
+        tokio::pin!(sending);
+        let deadline = tokio::time::sleep(LIMIT);
+        tokio::pin!(deadline);
+        let mut open = true;
+        loop {
+            tokio::select! {
+                _ = &mut sending => return,
+                read = reader.read_buf(received), if open => open = read.is_ok_and(|count| count > 0),
+                () = &mut deadline => {
+                    assert!(has_begun_a_stream(received), "the daemon takes nothing in; so far {:?}", received.escape_ascii().to_string());
+                    return;
+                }
+            }
+        }
     }
 
     pub(super) async fn half_close(&mut self) {
@@ -118,15 +141,13 @@ impl Socket {
     /// All until the daemon ends the connection, or until it begins a stream: one whose reader sent more than it should have goes
     /// on until the reader is gone altogether.
     pub(super) async fn rest(&mut self) -> Vec<u8> {
-        const STREAM: &[u8] = b"text/event-stream";
         let read = async {
             let mut looked_at = 0;
-            while self.more().await {
-                let new = &self.received[looked_at..];
-                if new.windows(STREAM.len()).any(|window| window == STREAM) {
+            while !has_begun_a_stream(&self.received[looked_at..]) {
+                looked_at = self.received.len().saturating_sub(STREAM.len());
+                if !self.more().await {
                     break;
                 }
-                looked_at = self.received.len().saturating_sub(STREAM.len());
             }
         };
         let ended = timeout(LIMIT, read).await;
