@@ -44,9 +44,6 @@ const UNSETTLED: Duration = Duration::from_millis(100);
 /// How often the index is written at most. What is found meanwhile is found again if the process ends.
 const SAVE_PAUSE: Duration = Duration::from_secs(60);
 
-/// Times of files go in steps of some milliseconds, so that a file may seem to be a little older than it is.
-const TIME_STEP: Duration = Duration::from_millis(20);
-
 /// A session that is on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredSession {
@@ -71,8 +68,8 @@ pub struct Listing {
     turn: usize,
     /// The index was read, and what killed writers left was removed.
     begun: bool,
-    /// A temporary file that is younger may be one that this process is writing at the moment.
-    made_at: SystemTime,
+    /// The first look removes what killed writers left.
+    sweeps: bool,
     /// Something was found that the index does not hold.
     unsaved: bool,
     saved_at: Option<Instant>,
@@ -133,25 +130,17 @@ impl Known {
 }
 
 impl Listing {
-    /// `root` is the agent's `sessions` folder. Nothing is read yet.
+    /// `root` is the agent's `sessions` folder, which is ours alone. Nothing is read yet. The first look removes temporary files, so it has
+    /// to come before anything is written.
     #[must_use]
     pub fn new(root: PathBuf) -> Self {
-        Self {
-            root,
-            folders: BTreeMap::new(),
-            list: None,
-            turn: 0,
-            begun: false,
-            made_at: SystemTime::now(),
-            unsaved: false,
-            saved_at: None,
-        }
+        Self { root, folders: BTreeMap::new(), list: None, turn: 0, begun: false, sweeps: true, unsaved: false, saved_at: None }
     }
 
     /// One for a single look while the process writes: it removes nothing that writers left.
     #[must_use]
     pub(crate) fn for_a_look(root: PathBuf) -> Self {
-        Self { made_at: SystemTime::UNIX_EPOCH, ..Self::new(root) }
+        Self { sweeps: false, ..Self::new(root) }
     }
 
     /// Every session in every folder below the root, newest first. Files that are no sessions are left out. Names are as far as they
@@ -291,12 +280,9 @@ impl Listing {
                 if is_condemned(&place) {
                     // Nobody waits for it; it is tried again with the next look.
                     let _ = finish_removal(&place);
-                } else if !self.begun && wolli_home::atomic::is_temporary(&name) {
-                    // The home is ours: whoever wrote it before us is gone.
-                    let written = place.metadata().and_then(|metadata| metadata.modified());
-                    if written.is_ok_and(|written| written + TIME_STEP < self.made_at) {
-                        let _ = std::fs::remove_file(&place);
-                    }
+                } else if self.sweeps && !self.begun && wolli_home::atomic::is_temporary(&name) {
+                    // Whoever wrote it is gone. What stays is in nobody's way.
+                    let _ = std::fs::remove_file(&place);
                 } else if path == self.root && place.is_dir() {
                     below.push(place);
                 }

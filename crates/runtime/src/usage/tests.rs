@@ -130,6 +130,16 @@ fn many_short_lives_do_not_let_the_record_grow() {
 }
 
 #[test]
+fn counting_the_sessions_leaves_files_that_are_being_written() {
+    let home = Home::new();
+    home.session("a", &[answer(1, "2026-11-30T22:30:00.000Z")]);
+    let written = home.sessions().join("--w--/.wolli-abc.tmp");
+    fs::write(&written, "half").unwrap();
+    assert_eq!(inputs(&home.open().totals(&id("a"), EVENING)), (1, 1, 1));
+    assert!(written.exists());
+}
+
+#[test]
 fn without_a_record_the_answers_in_the_sessions_count() {
     let home = Home::new();
     home.session(
