@@ -2,6 +2,7 @@
 //!
 //! Invariant: parsing touches neither the disk nor the environment. What is wrong here is a usage error, status 2.
 
+pub(crate) mod logs;
 pub(crate) mod requests;
 pub(crate) mod sessions;
 
@@ -28,6 +29,7 @@ pub(crate) const RESERVED_NAMES: &[&str] = &[
     "list",
     "login",
     "logout",
+    "logs",
     "new",
     "plugins",
     "prompt",
@@ -142,6 +144,9 @@ pub(crate) enum Command {
     /// Follow a session as lines of JSON
     #[command(override_usage = "wolli events <agent> [--session <id>] [--view <view>] [--include <word>,...] [--after <frameId>]")]
     Events(requests::Events),
+    /// Show the log of an agent's daemon, running or not
+    #[command(override_usage = "wolli logs <agent> [--follow] [--since <time>] [--session <id>] [--lines <n>] [--json]")]
+    Logs(logs::Logs),
     /// List, show, rename, delete and export the sessions of an agent
     #[command(subcommand, override_usage = "wolli sessions list|show|rename|delete|export <agent> ...")]
     Sessions(sessions::Sessions),

@@ -6,6 +6,7 @@ pub(crate) mod daemon;
 pub(crate) mod delete;
 pub(crate) mod events;
 pub(crate) mod list;
+pub(crate) mod logs;
 pub(crate) mod new;
 pub(crate) mod prompt;
 pub(crate) mod restart;

@@ -63,6 +63,7 @@ fn run(arguments: Arguments, environment: Environment, console: &Console) -> Res
         Some(Command::List { json }) => commands::list::run(json, &environment, console)?,
         Some(Command::Prompt(prompt)) => commands::prompt::run(prompt, &environment, console)?,
         Some(Command::Events(events)) => commands::events::run(events, &environment, console)?,
+        Some(Command::Logs(logs)) => commands::logs::run(logs, &environment, console)?,
         Some(Command::Sessions(command)) => commands::sessions::run(command, &environment, console)?,
         Some(Command::Delete(delete)) => commands::delete::run(&delete, &environment, console)?,
         Some(Command::Start { name }) => commands::start::run(&name, &environment, console)?,

@@ -2,6 +2,7 @@
 
 mod chat;
 mod commands;
+mod logs;
 mod print;
 mod scripts;
 mod service;
