@@ -34,6 +34,17 @@ if [ "$(uname -s)" = Linux ] && ! command -v strace >/dev/null 2>&1; then
   fi
 fi
 
+# Tests run the daemon under a service manager of their own. Without it, or without root, they say that they checked nothing.
+if [ "$(uname -s)" = Linux ] && { [ ! -x /lib/systemd/systemd ] || ! command -v dbus-daemon >/dev/null 2>&1; }; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    echo "Installing systemd and dbus (apt-get install systemd dbus)"
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends systemd dbus
+  else
+    echo "There is no systemd, or no dbus. The tests of services will check nothing." >&2
+  fi
+fi
+
 # One test is a client of wolli 0.0.2 in its own language.
 if ! command -v node >/dev/null 2>&1; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then

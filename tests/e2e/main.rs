@@ -22,6 +22,7 @@ mod kill_at_writes;
 mod overload;
 mod readers;
 mod real_turn;
+mod service;
 mod shutdown;
 mod skills;
 mod snapshots;

@@ -5,6 +5,7 @@ pub(crate) mod frames;
 mod reader;
 pub(crate) mod strace;
 pub(crate) mod strict;
+pub(crate) mod systemd;
 mod world;
 
 pub(crate) use dice::Dice;
