@@ -54,7 +54,7 @@ fn what_a_sidecar_may_have_lost_is_on_disk_before_it() {
     file.append(&[entry("e1", "prompt")], true).unwrap();
     assert!(!file.unsynced);
     // The daemon is killed, and its successor cannot know what was synced.
-    let (mut file, restored) = SessionFile::open(&file.path().to_owned()).unwrap();
+    let (mut file, restored) = SessionFile::open(file.path()).unwrap();
     assert!(file.unsynced);
     file.store_sidecar(&restored.sidecar).unwrap();
     assert!(!file.unsynced);
