@@ -4,6 +4,8 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
+use crate::talk::render::plain;
+
 /// Where a command reads and writes.
 #[derive(Debug)]
 pub(crate) struct Console {
@@ -34,9 +36,9 @@ impl Console {
         self.print(&format!("{text}\n"))
     }
 
-    /// Writes a line to stderr. When nobody reads that, nobody can be told.
+    /// Writes a line to stderr, without what a terminal would obey: providers and files have a say in it. When nobody reads that, nobody can be told.
     pub(crate) fn complain(&self, text: &str) {
-        drop(writeln!(io::stderr().lock(), "{text}"));
+        drop(writeln!(io::stderr().lock(), "{}", plain(text)));
     }
 
     /// Asks on stdout and reads a line from stdin; `None` at its end.

@@ -64,6 +64,9 @@ fn events_are_lines_of_json() {
     let unknown = home.run(&["scribe", "--session", "no-such", "-p", "there"]);
     assert_eq!((unknown.status, unknown.stdout.as_str()), (Some(1), ""));
     assert!(unknown.stderr.starts_with("No session \"no-such\" for agent \"scribe\""), "{unknown:?}");
+    // What others have a say in moves no cursor.
+    let unknown = home.run(&["scribe", "--session", "no\u{1b}[2J\u{7}such", "-p", "x"]);
+    assert!(unknown.stderr.starts_with("No session \"no[2Jsuch\" for agent"), "{unknown:?}");
 }
 
 #[test]
