@@ -73,6 +73,10 @@ async fn damaged_session_files_stop_nobody_and_keep_what_is_readable() {
     std::os::unix::fs::symlink("/nowhere", folder.join("dangling.jsonl")).unwrap();
 
     let mut world = World::begin(home, agent).await;
+    let told = complaints(&world).await;
+    for (name, _) in strangers {
+        assert!(told.contains(&format!("{name}.jsonl")), "{name}: {told}");
+    }
     let expected = [
         ("torn", vec!["one", "two"]),
         ("unended", vec!["one", "two"]),

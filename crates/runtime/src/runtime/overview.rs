@@ -1,9 +1,11 @@
 //! The agent and all its sessions at one moment.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
 use wolli_protocol::ids::SessionId;
+use wolli_protocol::resource::DiagnosticKind;
 use wolli_protocol::state::{AgentState, SessionSummary};
 
 use super::open::Runtime;
@@ -17,16 +19,25 @@ struct Opened {
 }
 
 impl Runtime {
+    /// A session that cannot be listed must not go without a word: whoever misses it learns which file to mend.
+    pub(super) fn note_strangers(&self, files: &[PathBuf]) {
+        for path in files {
+            let message = "the file is not listed: no session header can be read from its first line".to_owned();
+            self.note_session(DiagnosticKind::Warning, message, path);
+        }
+    }
+
     /// The agent and all its sessions, newest first.
     ///
     /// # Errors
     /// The sessions folder cannot be read.
     pub async fn agent_state(&self) -> Result<AgentState, SessionError> {
         let read = self.blocking(|runtime| {
-            let (stored, unsaved) = {
+            let (stored, unsaved, strangers) = {
                 let mut listing = runtime.listing.lock().unwrap_or_else(PoisonError::into_inner);
-                (listing.refresh_names(), listing.take_unsaved())
+                (listing.refresh_names(), listing.take_unsaved(), listing.take_strangers())
             };
+            runtime.note_strangers(&strangers);
             (stored, unsaved, runtime.services.agent.refresh().public_object())
         });
         let (stored, unsaved, config) = read.await?;

@@ -119,9 +119,15 @@ impl Runtime {
 
     /// Every stored session, newest first.
     pub(super) async fn stored_sessions(&self) -> Result<Arc<[StoredSession]>, SessionError> {
-        self.blocking(|runtime| runtime.listing.lock().unwrap_or_else(PoisonError::into_inner).refresh())
-            .await?
-            .map_err(SessionError::Listing)
+        self.blocking(|runtime| {
+            let mut listing = runtime.listing.lock().unwrap_or_else(PoisonError::into_inner);
+            let (stored, strangers) = (listing.refresh(), listing.take_strangers());
+            drop(listing);
+            runtime.note_strangers(&strangers);
+            stored
+        })
+        .await?
+        .map_err(SessionError::Listing)
     }
 
     pub(super) async fn stored_session(&self, id: &SessionId) -> Result<StoredSession, SessionError> {

@@ -38,6 +38,9 @@ const FACTS_FILES: usize = 512;
 /// Known files that one call looks at to see whether another program changed them.
 const CHECKED_FILES: usize = 32;
 
+/// Files that are no sessions which are told at most.
+const STRANGERS_MAX: usize = 100;
+
 /// A folder that changed so recently may change again without a new time: clocks of file systems tick every few milliseconds.
 const UNSETTLED: Duration = Duration::from_millis(100);
 
@@ -73,6 +76,8 @@ pub struct Listing {
     /// Something was found that the index does not hold.
     unsaved: bool,
     saved_at: Option<Instant>,
+    /// Files that look like sessions by their names alone, as of the last time that the list was made.
+    strangers: Vec<PathBuf>,
 }
 
 #[derive(Debug, Default)]
@@ -134,7 +139,17 @@ impl Listing {
     /// to come before anything is written.
     #[must_use]
     pub fn new(root: PathBuf) -> Self {
-        Self { root, folders: BTreeMap::new(), list: None, turn: 0, begun: false, sweeps: true, unsaved: false, saved_at: None }
+        Self {
+            root,
+            folders: BTreeMap::new(),
+            list: None,
+            turn: 0,
+            begun: false,
+            sweeps: true,
+            unsaved: false,
+            saved_at: None,
+            strangers: Vec::new(),
+        }
     }
 
     /// One for a single look while the process writes: it removes nothing that writers left.
@@ -214,6 +229,11 @@ impl Listing {
         self.unsaved = false;
         self.saved_at = Some(Instant::now());
         Some((index::path(&self.root), index::encode(&self.root, &self.folders)))
+    }
+
+    /// Files from which no session can be read, if the list was made anew since the last call; the first ones only.
+    pub(crate) fn take_strangers(&mut self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.strangers)
     }
 
     fn known_mut(&mut self, path: &Path) -> Option<&mut Known> {
@@ -366,6 +386,8 @@ impl Listing {
             Some(StoredSession { id, created_at, path: path.join(name), name: title, tags })
         };
         let files = self.folders.iter().flat_map(|(path, folder)| folder.files.iter().map(move |(name, known)| (path, name, known)));
+        let strangers = files.clone().filter(|(_, _, known)| known.header.is_none());
+        self.strangers = strangers.take(STRANGERS_MAX).map(|(path, name, _)| path.join(name)).collect();
         let mut sessions: Vec<StoredSession> = files.filter_map(|(path, name, known)| stored(path, name, known)).collect();
         // Of two files of one session that with the given name is the session, whatever a copy is called.
         let ours = |session: &StoredSession| session.path.file_name().is_some_and(|name| is_named_after(name, &session.id));

@@ -201,6 +201,7 @@ fn strange_files_hide_nobody() {
     let expected =
         [("s10", Some("mine")), ("s9", Some("whole")), ("s8", Some("behind a large line")), ("s7", Some("crlf")), ("s0", Some("name 0"))];
     assert_eq!(listed(&list), expected);
+    assert_eq!(listing.take_strangers(), [1, 2, 3, 4, 5].map(|index| home.file(index)));
     // Once it is whole, it counts.
     home.append(9, "\n");
     for _ in 0..2 {
