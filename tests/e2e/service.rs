@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::json;
+use serde_json::{Value, json};
 use wolli_client::{ClientError, DaemonProgram, Wolli};
 use wolli_home::environment::Environment;
 use wolli_testkit::home::TestHome;
@@ -221,6 +221,36 @@ async fn deploying_hands_over_to_the_service_and_sessions_go_on() {
     session.prompt("still there?").await.unwrap();
     session.wait_for_idle().await.unwrap();
     assert_eq!(newest_session(&machine.agent).await, fresh.session_id.to_string());
+
+    let serving = machine.main_pid();
+    assert_ne!(agent.deploy().await.unwrap().session_id, fresh.session_id);
+    assert_eq!(machine.server().await, Some(serving), "nothing had to give way");
+}
+
+#[tokio::test]
+async fn folders_that_cannot_be_written_are_named_and_nothing_is_changed() {
+    let Some(machine) = Machine::enter("service::folders_that_cannot_be_written_are_named_and_nothing_is_changed") else { return };
+    let config = machine.user.join(".config");
+    std::fs::create_dir(&config).unwrap();
+    let mount = |arguments: &[&str]| assert!(Command::new("mount").args(arguments).arg(&config).status().unwrap().success());
+    mount(&["--bind", config.to_str().unwrap()]);
+    mount(&["-o", "remount,bind,ro"]);
+    let output = machine.home.run(&["service", "install", "a"]).unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains(config.to_str().unwrap()) && text.to_lowercase().contains("read-only file system"), "{text}");
+
+    // Deploying is all or nothing.
+    let daemon = machine.home.start_daemon(&machine.agent).await.unwrap();
+    let session = newest_session(&machine.agent).await;
+    let refused = machine.agent.client().command(&session, &json!({"type": "deploy"})).await.unwrap();
+    assert_eq!(refused["success"], false);
+    assert!(refused["error"].as_str().unwrap().contains(config.to_str().unwrap()), "{refused}");
+    let record: Value = serde_json::from_slice(&std::fs::read(machine.agent.home.join("agent.json")).unwrap()).unwrap();
+    assert!(record["deployedAt"].is_null() && newest_session(&machine.agent).await == session);
+    assert_eq!(machine.server().await, Some(u64::from(daemon.pid())));
+    assert!(Command::new("umount").arg(&config).status().unwrap().success());
+    assert_eq!(std::fs::read_dir(&config).unwrap().count(), 0);
 }
 
 #[tokio::test]

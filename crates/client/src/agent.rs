@@ -244,14 +244,19 @@ impl Agent {
     }
 
     /// Marks the agent as deployed and makes a fresh session; gives its state back. Where there is a service manager the daemon
-    /// installs the agent as a service, and gives way to it before this returns; handles go on by themselves.
+    /// installs the agent as a service, and gives way to it before this returns; handles go on by themselves. Again is fine, and only
+    /// makes another session.
     ///
     /// # Errors
     /// The daemon's: then the agent is what it was before. [`ClientError::HandOver`] if it is deployed, and the service did not start: the
     /// daemon goes on without it.
     pub async fn deploy(&self) -> Result<SessionState, ClientError> {
+        let home = &self.0.transport.daemon().home;
+        // Whoever serves an agent that was deployed long ago is in nobody's way.
+        let is_first = wolli_home::agent::load(home).is_ok_and(|agent| agent.document.deployed_at().is_none_or(str::is_empty));
         let state = self.agent_command(&Command::Deploy).await?;
-        if self.is_service()
+        if is_first
+            && self.is_service()
             && let Err(error) = self.restart().await
         {
             return Err(ClientError::HandOver { agent: self.name().clone(), problem: error.to_string() });

@@ -50,7 +50,7 @@ pub(super) async fn ensure(programs: &Programs, user: &str, agent: &str) -> Opti
         Err(error) => error.to_string(),
     };
     Some(format!(
-        "the service ends when {user} logs out, and does not start with the machine: lingering is off and could not be turned on ({problem}). \
+        "the service ends when you log out, and does not start with the machine: lingering is off and could not be turned on ({problem}). \
          Turn it on with: sudo loginctl enable-linger {user}"
     ))
 }

@@ -82,3 +82,68 @@ fn a_value_is_never_taken_for_a_place_or_for_syntax() {
     let list = property_list(&definition);
     assert!(list.contains("<string>/home/@AGENT@ %h $x &quot;q&quot;</string>"), "{list}");
 }
+
+/// What stands between the tags of a property list, as launchd reads it: `Err` for whatever is not well-formed.
+fn check_property_list(text: &str) -> Result<usize, String> {
+    let body = text.split_once("<plist version=\"1.0\">").ok_or("no plist")?.1;
+    let (mut open, mut values, mut rest) = (Vec::<(&str, usize)>::new(), 0, body);
+    while let Some((before, after)) = rest.split_once('<') {
+        let (tag, next) = after.split_once('>').ok_or("a tag without end")?;
+        let text_of_value = matches!(open.last(), Some(("key" | "string" | "integer", _)));
+        if !text_of_value && !before.trim().is_empty() {
+            return Err(format!("text between values: {before}"));
+        }
+        for (at, _) in before.match_indices('&') {
+            let known = ["&amp;", "&lt;", "&gt;", "&quot;", "&apos;"];
+            known.iter().find(|entity| before[at..].starts_with(**entity)).ok_or(format!("an entity: {before}"))?;
+        }
+        rest = next;
+        if let Some(name) = tag.strip_suffix('/') {
+            let counted = open.last_mut().ok_or("a value outside")?;
+            counted.1 += 1;
+            values += 1;
+            if !matches!(name, "true" | "false") {
+                return Err(format!("<{tag}>"));
+            }
+        } else if let Some(name) = tag.strip_prefix('/') {
+            if name == "plist" {
+                return if open.is_empty() { Ok(values) } else { Err(format!("{open:?} is open")) };
+            }
+            let (opened, inside) = open.pop().ok_or("a value that was not begun")?;
+            if opened != name || (name == "dict" && inside % 2 == 1) {
+                return Err(format!("<{opened}> with {inside} values ends as </{name}>"));
+            }
+            if let Some(outer) = open.last_mut() {
+                // In a dictionary keys and values take turns.
+                if outer.0 == "dict" && (outer.1 % 2 == 0) != (name == "key") {
+                    return Err(format!("</{name}> in the wrong place"));
+                }
+                outer.1 += 1;
+            }
+            values += 1;
+        } else {
+            open.push((tag, 0));
+        }
+    }
+    Err("no end".to_owned())
+}
+
+#[test]
+fn property_lists_are_well_formed() {
+    for home in ["/home/u", "/home/@AGENT@ <b>&amp;]]> \"q\"", "/Users/ada \u{1}"] {
+        for on_demand in [None, Some(on_demand())] {
+            let text = property_list(&definition(home, on_demand));
+            let values = check_property_list(&text).unwrap_or_else(|problem| panic!("{problem}\n{text}"));
+            assert!(values > 20, "{values}");
+        }
+    }
+    for broken in [
+        "<plist version=\"1.0\"><dict><key>a</key></dict></plist>",
+        "<plist version=\"1.0\"><dict><string>a</string><key>b</key></dict></plist>",
+        "<plist version=\"1.0\"><dict><key>a</key><string>a & b</string></dict></plist>",
+        "<plist version=\"1.0\"><dict><key>a</string></dict></plist>",
+        "<plist version=\"1.0\"><dict>",
+    ] {
+        assert!(check_property_list(broken).is_err(), "{broken}");
+    }
+}
