@@ -52,7 +52,8 @@ fn install(named: &Named, service: &AgentService, home: &AgentHome, console: &Co
         console.line(&json!({"agent": name, "installed": true, "new": installed.new, "warnings": warnings, "notes": notes}).to_string())?;
     } else {
         let what = if installed.new { "Installed" } else { "Renewed" };
-        console.line(&format!("{what} the service of \"{name}\": it starts with the machine, and again after a crash."))?;
+        let when = if installed.warnings.is_empty() { "with the machine" } else { "when you log in" };
+        console.line(&format!("{what} the service of \"{name}\": it starts {when}, and again after a crash."))?;
         let next = match lock::holder(&home.daemon_lock()) {
             Ok(Some(_)) => format!("A daemon runs already. What was installed counts from: wolli restart {name}"),
             Ok(None) | Err(_) => format!("Start it now with: wolli start {name}"),
@@ -107,7 +108,11 @@ pub(crate) async fn found(service: &AgentService) -> (Vec<(&'static str, String)
 
 fn found_lines(service: &AgentService, found: &wolli_daemon::service::Status) -> Vec<(&'static str, String)> {
     let mut shown = Vec::new();
-    let enabled = if found.enabled { "starts with the machine" } else { "does not start by itself" };
+    let enabled = match (found.enabled, found.lingering) {
+        (true, Some(false)) => "starts when you log in",
+        (true, _) => "starts with the machine",
+        (false, _) => "does not start by itself",
+    };
     shown.push((
         "service",
         match (found.manager, found.installed) {
