@@ -1,5 +1,7 @@
 //! How values are written into unit files and property lists, so that nothing in a path or a variable is taken for syntax. Pure.
 
+use std::fmt::Write as _;
+
 /// A word of `ExecStart=`: quoted, with specifiers (`%`) and variables (`$`) taken as they stand.
 pub(super) fn exec_word(word: &str) -> String {
     quoted(&word.replace('$', "$$"))
@@ -27,7 +29,10 @@ fn quoted(value: &str) -> String {
             '%' => quoted.push_str("%%"),
             '\n' => quoted.push_str("\\n"),
             '\t' => quoted.push_str("\\t"),
-            control if control.is_ascii_control() => quoted.push_str(&format!("\\x{:02x}", u32::from(control))),
+            control if control.is_ascii_control() => {
+                // Writing into a string does not fail.
+                let _ = write!(quoted, "\\x{:02x}", u32::from(control));
+            }
             other => quoted.push(other),
         }
     }

@@ -1,5 +1,7 @@
 //! The texts of units and property lists, from the templates in `systemd/` and `launchd/`. Pure.
 
+use std::fmt::Write as _;
+
 use super::definition::{Definition, OnDemand};
 use super::escape;
 use crate::VERSION;
@@ -90,11 +92,13 @@ fn launchd_sockets(on_demand: &OnDemand) -> String {
         on_demand.address.port()
     );
     if let Some(path) = &on_demand.socket {
-        text.push_str(&format!(
+        // Writing into a string does not fail.
+        let _ = write!(
+            text,
             "\n\t\t<key>Socket</key>\n\t\t<dict>\n\t\t\t<key>SockPathName</key>\n\t\t\t<string>{}</string>\n\
              \t\t\t<key>SockPathMode</key>\n\t\t\t<integer>384</integer>\n\t\t</dict>",
             escape::xml(&path.to_string_lossy())
-        ));
+        );
     }
     text.push_str("\n\t</dict>");
     text
