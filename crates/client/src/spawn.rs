@@ -146,9 +146,13 @@ pub(crate) async fn wait_for_other(transport: &Transport, former: Option<&str>) 
 /// Waits until nobody answers for the agent any more.
 pub(crate) async fn wait_for_stop(transport: &Transport) -> Result<(), ClientError> {
     let started = Instant::now();
+    let first = holder(&transport.daemon().home);
     loop {
         transport.forget_connections();
-        if let Err(ClientError::Unreachable { .. } | ClientError::Untrusted { .. }) = transport.health().await {
+        // It stops to answer first, then writes what is left; only then may others touch the home.
+        let silent = matches!(transport.health().await, Err(ClientError::Unreachable { .. } | ClientError::Untrusted { .. }));
+        let holder = holder(&transport.daemon().home);
+        if holder != first || (silent && holder.is_none()) {
             return Ok(());
         }
         if started.elapsed() >= START_LIMIT {
@@ -156,6 +160,12 @@ pub(crate) async fn wait_for_stop(transport: &Transport) -> Result<(), ClientErr
         }
         sleep(POLL_INTERVAL).await;
     }
+}
+
+/// The process that holds the home. A lock that cannot be looked at says nothing.
+fn holder(home: &AgentHome) -> Option<u32> {
+    let held = wolli_home::lock::holder(&home.daemon_lock()).ok()??;
+    Some(held.map_or(0, |holder| holder.pid))
 }
 
 fn spawn(program: &DaemonProgram, environment: &Environment, home: &AgentHome, output: &std::path::Path) -> std::io::Result<Child> {
