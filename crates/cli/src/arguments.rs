@@ -18,6 +18,7 @@ use crate::status;
 pub(crate) const RESERVED_NAMES: &[&str] = &[
     "agent",
     "chat",
+    "compact",
     "completions",
     "config",
     "daemon",
@@ -30,6 +31,7 @@ pub(crate) const RESERVED_NAMES: &[&str] = &[
     "login",
     "logout",
     "logs",
+    "models",
     "new",
     "plugins",
     "prompt",
@@ -40,6 +42,7 @@ pub(crate) const RESERVED_NAMES: &[&str] = &[
     "status",
     "stop",
     "update",
+    "usage",
 ];
 
 const EXAMPLES: &str = "\
@@ -147,6 +150,15 @@ pub(crate) enum Command {
     /// Show the log of an agent's daemon, running or not
     #[command(override_usage = "wolli logs <agent> [--follow] [--since <time>] [--session <id>] [--lines <n>] [--json]")]
     Logs(logs::Logs),
+    /// Show the tokens and the money that a session, the agent today and the agent in all have used
+    #[command(override_usage = "wolli usage <agent> [--session <id>] [--json]")]
+    Usage(requests::At),
+    /// Replace the earlier part of a conversation by a summary
+    #[command(override_usage = "wolli compact <agent> [<instructions>...] [--session <id>] [--json]")]
+    Compact(requests::Compact),
+    /// List the models that an agent can use
+    #[command(override_usage = "wolli models <agent> [--session <id>] [--json]")]
+    Models(requests::At),
     /// List, show, rename, delete and export the sessions of an agent
     #[command(subcommand, override_usage = "wolli sessions list|show|rename|delete|export <agent> ...")]
     Sessions(sessions::Sessions),

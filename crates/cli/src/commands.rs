@@ -9,6 +9,7 @@ pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod new;
 pub(crate) mod prompt;
+pub(crate) mod requests;
 pub(crate) mod restart;
 pub(crate) mod service;
 pub(crate) mod sessions;

@@ -13,6 +13,7 @@ mod failure;
 mod session_ids;
 mod status;
 mod talk;
+mod usage_table;
 
 use std::process::ExitCode;
 
@@ -64,6 +65,9 @@ fn run(arguments: Arguments, environment: Environment, console: &Console) -> Res
         Some(Command::Prompt(prompt)) => commands::prompt::run(prompt, &environment, console)?,
         Some(Command::Events(events)) => commands::events::run(events, &environment, console)?,
         Some(Command::Logs(logs)) => commands::logs::run(logs, &environment, console)?,
+        Some(Command::Usage(at)) => commands::requests::usage(&at, &environment, console)?,
+        Some(Command::Compact(compact)) => commands::requests::compact(&compact, &environment, console)?,
+        Some(Command::Models(at)) => commands::requests::models(&at, &environment, console)?,
         Some(Command::Sessions(command)) => commands::sessions::run(command, &environment, console)?,
         Some(Command::Delete(delete)) => commands::delete::run(&delete, &environment, console)?,
         Some(Command::Start { name }) => commands::start::run(&name, &environment, console)?,

@@ -4,6 +4,7 @@
 
 mod chat;
 pub(crate) mod connect;
+mod echo;
 mod input;
 pub(crate) mod print;
 pub(crate) mod questions;

@@ -80,24 +80,12 @@ fn parse_frame(text: &str) -> Result<FrameId, &'static str> {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Usage {
-    #[command(flatten)]
-    pub(crate) at: At,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct Compact {
     #[command(flatten)]
     pub(crate) at: At,
     /// What the summary should pay attention to
     #[arg(value_name = "instructions")]
     pub(crate) instructions: Vec<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Models {
-    #[command(flatten)]
-    pub(crate) at: At,
 }
 
 /// An agent, one of its sessions, and the form of the answer.

@@ -7,6 +7,7 @@
 mod dialog;
 mod line;
 mod login;
+mod requests;
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -18,14 +19,17 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use wolli_client::{Agent, ClientError, LinkState, Notice, Prompt, SessionHandle, Subscription};
-use wolli_protocol::dialog::DialogRequest;
+use wolli_protocol::dialog::{DialogAnswer, DialogMethod, DialogRequest};
 use wolli_protocol::event::SessionEvent;
-use wolli_protocol::ids::EntryId;
+use wolli_protocol::ids::{DialogId, EntryId};
 use wolli_protocol::message::Message;
+use wolli_protocol::state::WaitingKind;
 
 use super::connect::{self, Which};
+use super::echo::Echo;
 use super::input;
 use super::print::{failure_of, link_error};
+use super::questions;
 use super::render::{Renderer, plain};
 use super::signals::{Signals, Stop};
 use crate::console::Console;
@@ -73,6 +77,9 @@ struct Chat<'a> {
     /// A login of ours goes on.
     logging_in: bool,
     questions: VecDeque<Question>,
+    echo: Echo,
+    /// Questions that were answered as cancelled, since nobody is at the keyboard.
+    cancelled: Vec<DialogId>,
     commands: FuturesUnordered<BoxFuture<'static, Done>>,
     /// The end of the run with our prompt was not seen yet, although the daemon is idle; wait until then.
     last_events: Option<Instant>,
@@ -106,6 +113,8 @@ pub(crate) async fn run(agent: Agent, which: Which, console: &Console) -> Result
         stopping: false,
         logging_in: false,
         questions: VecDeque::new(),
+        echo: Echo::default(),
+        cancelled: Vec::new(),
         commands: FuturesUnordered::new(),
         last_events: None,
         ended: false,
@@ -132,6 +141,7 @@ impl Chat<'_> {
             if lines.is_none() && wants_line {
                 return self.leave();
             }
+            self.update_echo();
             self.show_marker()?;
             let next_line = async {
                 match &mut lines {
@@ -153,7 +163,10 @@ impl Chat<'_> {
                     }
                 }
                 notice = self.notices.next() => match notice {
-                    Some(notice) => self.take(notice)?,
+                    Some(notice) => {
+                        self.take(notice)?;
+                        self.cancel_question()?;
+                    }
                     None => return Err(link_error(&self.session).into()),
                 },
                 Ok(()) = self.link.changed() => self.take_link()?,
@@ -175,6 +188,32 @@ impl Chat<'_> {
     /// Something is under way that the next line of a script waits for.
     fn is_busy(&self) -> bool {
         !self.commands.is_empty() || self.last_events.is_some()
+    }
+
+    /// What a login asks for is not shown as it is typed.
+    fn update_echo(&mut self) {
+        let asks = matches!(self.questions.front(), Some(Question::Daemon(dialog)) if matches!(dialog.method, DialogMethod::Input { .. }));
+        let secret = asks && (self.logging_in || self.waits_for(WaitingKind::Login));
+        self.echo.hide(secret && self.console.interactive);
+    }
+
+    fn waits_for(&self, kind: WaitingKind) -> bool {
+        self.session.read(|view| view.waiting.as_ref().is_some_and(|waiting| waiting.kind == kind)).unwrap_or(false)
+    }
+
+    /// What our run asks a script: nobody will answer, so it is cancelled rather than waited for.
+    fn cancel_question(&mut self) -> Result<(), Failure> {
+        if self.console.interactive || !self.is_busy() {
+            return Ok(());
+        }
+        let Some(dialog) = self.session.read(|view| questions::asked(view).cloned())? else { return Ok(()) };
+        if !self.cancelled.contains(&dialog.id) {
+            self.console.complain(&questions::cancelled(&dialog.method));
+            self.cancelled.push(dialog.id.clone());
+            let answer = DialogAnswer { cancelled: Some(true), ..DialogAnswer::default() };
+            self.ask_daemon(|session| async move { session.respond(&dialog.id, answer).await.map(|_| String::new()) });
+        }
+        Ok(())
     }
 
     fn show(&self, text: &str) -> Result<(), Failure> {
@@ -237,10 +276,13 @@ impl Chat<'_> {
         self.note("(stopping)")?;
         let session = self.session.clone();
         let (login, run) = (self.logging_in, self.running || !self.logging_in);
+        // One that was asked for is no run.
+        let compaction = self.waits_for(WaitingKind::Compaction);
         self.send(async move {
             let cancelled = if login { session.login_cancel().await } else { Ok(()) };
+            let stopped = if compaction { session.abort_compaction().await } else { Ok(()) };
             let aborted = if run { session.abort().await.map(drop) } else { Ok(()) };
-            Done::Aborted(cancelled.and(aborted))
+            Done::Aborted(cancelled.and(stopped).and(aborted))
         });
         Ok(())
     }
@@ -427,6 +469,8 @@ impl Chat<'_> {
         match dialog::show(&dialog.method) {
             Shown::Question(text) => {
                 self.questions.push_back(Question::Daemon(dialog));
+                // Before anybody can begin to type.
+                self.update_echo();
                 self.tell(&text)
             }
             Shown::Remark(text) => self.note(&text),
@@ -462,18 +506,35 @@ impl Chat<'_> {
             Line::Deploy => self.prompt(DEPLOY_PROMPT.to_owned()),
             Line::New => {
                 let agent = self.agent.clone();
-                self.send(async move { Done::Session(new_session(&agent).await) });
+                self.send(async move { Done::Session(requests::new_session(&agent).await) });
             }
-            Line::Sessions => {
+            Line::Sessions(Some(typed)) => {
                 let agent = self.agent.clone();
-                self.send(async move { Done::Text(sessions(&agent).await) });
+                self.send(async move { Done::Session(requests::switch(&agent, &typed).await) });
             }
-            Line::Model(wanted) => {
-                let session = self.session.clone();
-                self.send(async move { Done::Text(model(&session, wanted).await) });
+            Line::Sessions(None) => {
+                let agent = self.agent.clone();
+                self.send(async move { Done::Text(requests::sessions(&agent).await) });
             }
+            Line::Model(wanted) => self.ask_daemon(|session| async move { requests::model(&session, wanted).await }),
+            Line::Thinking(wanted) => self.ask_daemon(|session| async move { requests::thinking(&session, wanted).await }),
+            Line::Compact(instructions) => self.ask_daemon(|session| async move { requests::compact(&session, instructions).await }),
+            Line::Reload if self.running => self.note("The agent is at work; /reload when it is done.")?,
+            Line::Reload => self.ask_daemon(|session| async move { requests::reload(&session).await }),
+            Line::Rename(None) => self.note("Which name? /rename <name>")?,
+            Line::Rename(Some(name)) => self.ask_daemon(|session| async move { requests::rename(&session, &name).await }),
+            Line::Usage => self.ask_daemon(|session| async move { requests::usage(&session).await }),
         }
         Ok(true)
+    }
+
+    /// Sends a command whose answer is shown as text.
+    fn ask_daemon<F>(&self, ask: impl FnOnce(SessionHandle) -> F)
+    where
+        F: Future<Output = Result<String, ClientError>> + Send + 'static,
+    {
+        let answer = ask(self.session.clone());
+        self.send(async move { Done::Text(answer.await) });
     }
 
     fn prompt(&mut self, text: String) {
@@ -499,7 +560,7 @@ impl Chat<'_> {
         match question {
             Question::Deploy if matches!(text.trim().to_lowercase().as_str(), "y" | "yes") => {
                 let agent = self.agent.clone();
-                self.send(async move { Done::Session(deploy(&agent).await) });
+                self.send(async move { Done::Session(requests::deploy(&agent).await) });
                 Ok(())
             }
             Question::Deploy => self.note("Deploy cancelled — keep forming, or /deploy when ready."),
@@ -520,44 +581,6 @@ impl Chat<'_> {
                     self.note(hint)
                 }
             },
-        }
-    }
-}
-
-async fn new_session(agent: &Agent) -> Result<SessionHandle, ClientError> {
-    let created = agent.create_session().await?;
-    agent.session(&created.session_id).await
-}
-
-async fn deploy(agent: &Agent) -> Result<SessionHandle, ClientError> {
-    let created = agent.deploy().await?;
-    agent.session(&created.session_id).await
-}
-
-async fn sessions(agent: &Agent) -> Result<String, ClientError> {
-    let mut text = String::new();
-    for session in agent.list_sessions().await? {
-        let name = session.session_name.as_deref().unwrap_or("");
-        let state = if session.is_streaming { "at work" } else { "" };
-        let line = format!("{}  {}  {name} {state}", session.session_id, session.created_at.as_deref().unwrap_or(""));
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    Ok(text)
-}
-
-/// Switches to the model, or lists those that can be used.
-async fn model(session: &SessionHandle, wanted: Option<String>) -> Result<String, ClientError> {
-    match wanted.as_deref().map(|wanted| wanted.split_once('/')) {
-        Some(Some((provider, id))) => {
-            session.set_model(provider, id).await?;
-            // The event says which one it is now.
-            Ok(String::new())
-        }
-        Some(None) => Ok("A model is named with its provider, such as echo/demo. /model lists those that can be used.\n".into()),
-        None => {
-            let models = session.available_models().await?;
-            Ok(models.iter().map(|model| format!("{}/{}\n", model.provider, model.id)).collect())
         }
     }
 }

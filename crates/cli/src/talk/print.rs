@@ -166,12 +166,12 @@ impl Exchange {
         if self.cancelled.contains(&dialog.id) {
             return Ok(());
         }
-        let question = questions::title(&dialog.method);
         if job.questions == Questions::Leave {
+            let question = questions::title(&dialog.method);
             let agent = session.agent().to_string();
             return Err(Failure::Waits { agent, session: session.id().to_string(), question });
         }
-        console.complain(&format!("The agent asked: {question}\nNobody is here to answer, so the question was cancelled."));
+        console.complain(&questions::cancelled(&dialog.method));
         self.cancelled.push(dialog.id.clone());
         let session = session.clone();
         self.answers.push(Box::pin(async move {

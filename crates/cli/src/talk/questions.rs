@@ -37,6 +37,11 @@ pub(crate) fn title(method: &DialogMethod) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace(char::is_control, "")
 }
 
+/// What stderr says when a question is answered as cancelled.
+pub(crate) fn cancelled(method: &DialogMethod) -> String {
+    format!("The agent asked: {}\nNobody is here to answer, so the question was cancelled.", title(method))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};

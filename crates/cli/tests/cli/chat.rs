@@ -107,7 +107,7 @@ fn what_others_say_is_shown() {
     chat.wait_for("echo/demo\n");
     chat.type_line("/model nobody/nothing");
     chat.wait_for("Error: Model not found: nobody/nothing");
-    chat.type_line("/model demo");
+    chat.type_line("/model nothing-like-it");
     chat.wait_for("A model is named with its provider, such as echo/demo.");
     chat.type_line("/new");
     chat.wait_for("Error: This agent is still forming");
@@ -171,7 +171,59 @@ fn a_key_is_asked_for_and_forgotten_again() {
     chat.type_line("/logout");
     chat.wait_for("(none)\n");
     chat.type_line("/quit");
+    let (status, shown) = chat.finish();
+    assert_eq!((status, shown.contains("gsk-0123")), (Some(0), false), "{shown}");
+}
+
+#[test]
+fn what_a_session_is_asked_by_a_slash() {
+    let (home, _daemon) = serve("scribe");
+    let mut chat = terminal(&home, &["scribe"]);
+    chat.wait_for("> ");
+    for (line, answer) in [
+        ("/compact", "Nothing to compact (no messages yet).\n> "),
+        ("/thinking", "* medium\n  high\n> "),
+        ("/thinking xhigh", "Thinking level: high\n> "),
+        ("/rename", "Which name? /rename <name>\n> "),
+        ("/rename Minutes of Monday", "This session is called \"Minutes of Monday\".\n> "),
+        ("/reload", "Reloaded: 0 extensions, 0 skills, 0 prompts, 0 commands.\n> "),
+        ("/model ECHO", "echo/demo\n/model <p/id> uses one of them.\n> "),
+        ("/usage", "\ntotal    0      0       0           0            0       $0.0000\n> "),
+        ("/sessions zz", "Error: No session \"zz\" for agent \"scribe\"\n> "),
+        ("Hello", "Hello\nHello\n> "),
+        ("/compact keep it", "(earlier messages were replaced by a summary)\n> "),
+        ("/sessions 01", "(session 01"),
+        ("/sessions", "Minutes of Monday\n> "),
+        ("/skill:none", "Error: Unknown skill: none\n> "),
+    ] {
+        chat.type_line(line);
+        chat.wait_for(answer);
+    }
+    fs::write(home.agent("scribe").join("agent.json"), "{").unwrap();
+    chat.type_line("/reload");
+    chat.wait_for("Reload failed: ");
+    chat.type_line("/quit");
     assert_eq!(chat.finish().0, Some(0));
+}
+
+#[test]
+fn a_terminal_is_left_as_it_was_found() {
+    let (home, _daemon) = serve("scribe");
+    let mut chat = terminal(&home, &["scribe"]);
+    chat.wait_for("> ");
+    chat.type_line("/login groq");
+    chat.wait_for("Answer (");
+    assert!(!chat.echoes());
+    // Nothing cancels; the next login is cut off by the end of the program.
+    chat.type_line("");
+    chat.wait_for("> ");
+    assert!(chat.echoes());
+    chat.type_line("/login groq");
+    chat.wait_for("Answer (");
+    assert!(!chat.echoes());
+    chat.terminate();
+    assert_eq!(chat.wait(), Some(143));
+    assert!(chat.echoes());
 }
 
 #[test]

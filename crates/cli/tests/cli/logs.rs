@@ -1,5 +1,4 @@
 //! `wolli logs` with the log of a real daemon, and without a daemon.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in the functions that it calls too")]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -111,8 +111,9 @@ fn the_status_tells_how_the_turn_ended() {
     let mut child = home.command(&["prompt", "scribe", "--json", "!sleep 20000\none two"]).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(lines.by_ref().map(Result::unwrap).any(|line| line.contains("\"role\":\"assistant\"")));
+    // It may leave before it hears of the answer that it aborted.
     let aborted = home.run_with_input(&["scribe"], "/abort\n");
-    assert_eq!(aborted.status, Some(6), "{aborted:?}");
+    assert!(aborted.stdout.contains("(stopping)") && matches!(aborted.status, Some(0 | 6)), "{aborted:?}");
     assert!(lines.map(Result::unwrap).any(|line| line.contains("\"stopReason\":\"aborted\"")));
     assert_eq!(child.wait().unwrap().code(), Some(6));
     let late = home.run(&["prompt", "scribe", "--timeout", "200ms", "!sleep 20000\none two"]);
@@ -229,4 +230,28 @@ fn a_session_that_is_deleted_ends_its_followers() {
     home.succeed(&["sessions", "delete", "scribe", hello[0]["sessionId"].as_str().unwrap(), "--yes"]);
     assert!(follower.lines.by_ref().all(|line| line.unwrap().contains("\"type\"")));
     assert_eq!(follower.child.wait().unwrap().code(), Some(1));
+}
+
+#[test]
+fn usage_models_and_compaction_are_asked_for_by_scripts() {
+    let (home, _daemon) = serve("scribe");
+    home.succeed(&["scribe", "-p", "Hello"]);
+    let usage: Value = serde_json::from_str(&home.succeed(&["usage", "scribe", "--json"])).unwrap();
+    let tokens = usage["session"]["totalTokens"].as_u64().unwrap();
+    assert!(tokens > 0 && usage["total"]["totalTokens"] == tokens && usage["today"]["cost"]["total"] == 0, "{usage}");
+    let table = home.succeed(&["usage", "scribe"]);
+    assert!(table.lines().nth(3).unwrap().starts_with("total ") && table.contains(&format!(" {tokens} ")), "{table}");
+    assert_eq!(home.succeed(&["models", "scribe"]), "* echo/demo  128k  thinks\n");
+    let models: Value = serde_json::from_str(&home.succeed(&["models", "scribe", "--json"])).unwrap();
+    assert_eq!((models.as_array().unwrap().len(), &models[0]["id"]), (1, &Value::from("demo")));
+    let text = home.succeed(&["compact", "scribe", "keep", "the", "names"]);
+    assert!(text.starts_with("A conversation of ") && text.contains("Additional focus: keep the names"), "{text}");
+    home.succeed(&["scribe", "-p", "And then?"]);
+    let result: Value = serde_json::from_str(&home.succeed(&["compact", "scribe", "--json"])).unwrap();
+    assert!(result["summary"].is_string() && result["tokensBefore"].as_u64().unwrap() > 0, "{result}");
+    assert!(home.succeed(&["sessions", "show", "scribe"]).contains(", compacted 2 times\n"));
+    for command in ["usage", "models", "compact"] {
+        assert_eq!(home.run(&[command, "scribe", "--session", "zz"]).status, Some(1));
+        assert_eq!(home.run(&[command]).status, Some(2));
+    }
 }

@@ -9,9 +9,18 @@ pub(crate) enum Line {
     Abort,
     /// Make a session and go there.
     New,
-    Sessions,
+    /// List the sessions, or go to one.
+    Sessions(Option<String>),
     /// Show the models, or switch to one.
     Model(Option<String>),
+    /// Show the thinking levels, or set one.
+    Thinking(Option<String>),
+    /// Shorten the conversation, with an eye on this.
+    Compact(Option<String>),
+    Reload,
+    /// Give the session a name.
+    Rename(Option<String>),
+    Usage,
     Deploy,
     /// Show the providers, or store a key for one.
     Login(Option<String>),
@@ -26,8 +35,14 @@ pub(crate) const HELP: &str = "\
 /quit             leave; the agent goes on (also Ctrl+D, or Ctrl+C when it is idle)
 /abort            stop what is being said or done (also Ctrl+C)
 /new              a new session
-/sessions         list the sessions; `wolli <agent> --session <id>` opens one
+/sessions [id]    list the sessions, or go to one; the beginning of its id will do
+/rename <name>    give this session a name
 /model [p/id]     list the models, or use one
+/thinking [level] list the thinking levels, or set one
+/compact [about]  replace the earlier conversation by a summary
+/usage            tokens and money of this session, of today and in all
+/reload           read skills, templates, settings and files of the agent anew
+/skill:<name>     use a skill; templates and skills are called like commands
 /deploy           ask a forming agent to finish
 /login [p]        list the providers, or store a key for one
 /logout [p]       list the stored keys, or remove one
@@ -54,7 +69,12 @@ impl Line {
             ("/help", "") => Self::Help,
             ("/abort", "") => Self::Abort,
             ("/new", "") => Self::New,
-            ("/sessions", "") => Self::Sessions,
+            ("/sessions", session) => Self::Sessions(named(session)),
+            ("/thinking", level) => Self::Thinking(named(level)),
+            ("/compact", instructions) => Self::Compact(named(instructions)),
+            ("/reload", "") => Self::Reload,
+            ("/rename", name) => Self::Rename(named(name)),
+            ("/usage", "") => Self::Usage,
             ("/deploy", "") => Self::Deploy,
             ("/login", provider) => Self::Login(named(provider)),
             ("/logout", provider) => Self::Logout(named(provider)),
@@ -88,6 +108,13 @@ mod tests {
             ("/logout", Line::Logout(None)),
             ("/logout groq", Line::Logout(Some("groq".into()))),
             ("/logins", Line::Prompt("/logins".into())),
+            ("/sessions", Line::Sessions(None)),
+            ("/sessions 01a2", Line::Sessions(Some("01a2".into()))),
+            ("/compact  keep the names ", Line::Compact(Some("keep the names".into()))),
+            ("/thinking high", Line::Thinking(Some("high".into()))),
+            ("/rename Minutes of Monday", Line::Rename(Some("Minutes of Monday".into()))),
+            ("/usage now", Line::Prompt("/usage now".into())),
+            ("/reload", Line::Reload),
             ("/skill:greet", Line::Prompt("/skill:greet".into())),
             ("/etc is a folder", Line::Prompt("/etc is a folder".into())),
             ("  indented", Line::Prompt("  indented".into())),
@@ -99,7 +126,21 @@ mod tests {
 
     #[test]
     fn help_names_every_command() {
-        for word in ["/quit", "/abort", "/new", "/sessions", "/model", "/deploy", "/login", "/logout"] {
+        for word in [
+            "/quit",
+            "/abort",
+            "/new",
+            "/sessions",
+            "/rename",
+            "/model",
+            "/thinking",
+            "/compact",
+            "/usage",
+            "/reload",
+            "/deploy",
+            "/login",
+            "/logout",
+        ] {
             assert!(HELP.contains(word) && Line::parse(word) != Line::Prompt(word.into()), "{word}");
         }
     }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, tcgetattr};
 
 use super::daemon::signal;
 
@@ -61,6 +62,21 @@ impl Terminal {
     /// What Ctrl+C does in a terminal of one's own.
     pub(crate) fn interrupt(&self) {
         signal(&self.child, Signal::INT);
+    }
+
+    /// Whether what is typed is shown.
+    pub(crate) fn echoes(&self) -> bool {
+        tcgetattr(&self.keyboard).unwrap().local_modes.contains(LocalModes::ECHO)
+    }
+
+    /// Asks the program to end.
+    pub(crate) fn terminate(&self) {
+        signal(&self.child, Signal::TERM);
+    }
+
+    /// Waits for the end of the program alone.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
     }
 
     /// Waits until the text is on the screen, after what was waited for before.
