@@ -17,7 +17,7 @@ use wolli_home::environment::Environment;
 use wolli_home::paths::{AgentHome, Root};
 
 use connect::Connection;
-pub(crate) use events::EventStream;
+pub(crate) use events::{EventStream, SILENCE_LIMIT};
 pub(crate) use request::{Answer, Body, Failure, encode_segment};
 
 /// How long a free connection may be used again. Daemons close idle ones after 5 s; near that a request could meet the end.
@@ -40,6 +40,8 @@ pub struct Daemon {
     pub(crate) token: Option<secrecy::SecretString>,
     pub(crate) socket: Option<PathBuf>,
     pub(crate) trust: Trust,
+    /// How long a stream may be without a sound before its connection counts as dead.
+    pub(crate) silence_limit: Duration,
 }
 
 /// What a daemon has to show before it gets the token over TCP.
@@ -61,7 +63,14 @@ impl Daemon {
             "::" | "[::]" => "::1",
             host => host,
         };
-        Self { home, host: host.trim_matches(['[', ']']).to_owned(), token: environment.daemon_token(), socket, trust: Trust::default() }
+        Self {
+            home,
+            host: host.trim_matches(['[', ']']).to_owned(),
+            token: environment.daemon_token(),
+            socket,
+            trust: Trust::default(),
+            silence_limit: SILENCE_LIMIT,
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::agent::{Agent, AgentInner};
 use crate::error::ClientError;
 use crate::service;
 use crate::spawn::DaemonProgram;
-use crate::transport::{Daemon, Trust};
+use crate::transport::{Daemon, SILENCE_LIMIT, Trust};
 
 /// How long a deletion waits for a daemon that is on its way out.
 const DRAINING_LIMIT: Duration = Duration::from_secs(10);
@@ -28,8 +28,18 @@ struct Inner {
     root: Root,
     program: Option<DaemonProgram>,
     trust: Trust,
+    silence_limit: Duration,
     /// Handles that are in use, so that all of one agent share their connections.
     agents: Mutex<HashMap<AgentName, Weak<AgentInner>>>,
+}
+
+impl Inner {
+    /// The same without handles.
+    fn afresh(&self) -> Self {
+        let Self { environment, root, program, trust, silence_limit, agents: _ } = self;
+        let (environment, root, program) = (environment.clone(), root.clone(), program.clone());
+        Self { environment, root, program, trust: *trust, silence_limit: *silence_limit, agents: Mutex::default() }
+    }
 }
 
 /// What an agent is born with.
@@ -57,15 +67,28 @@ impl Wolli {
     /// When the environment does not tell where the home folder is.
     pub fn with_program(environment: Environment, program: Option<DaemonProgram>) -> Result<Self, ClientError> {
         let root = Root::of(&environment)?;
-        Ok(Self(Arc::new(Inner { environment, root, program, trust: Trust::default(), agents: Mutex::default() })))
+        Ok(Self(Arc::new(Inner {
+            environment,
+            root,
+            program,
+            trust: Trust::default(),
+            silence_limit: SILENCE_LIMIT,
+            agents: Mutex::default(),
+        })))
     }
 
     /// What daemons have to show before they get the token; see [`Trust`]. Counts for agents that are asked for later.
     #[must_use]
     pub fn with_trust(self, trust: Trust) -> Self {
-        let Inner { environment, root, program, .. } = &*self.0;
-        let (environment, root, program) = (environment.clone(), root.clone(), program.clone());
-        Self(Arc::new(Inner { environment, root, program, trust, agents: Mutex::default() }))
+        Self(Arc::new(Inner { trust, ..self.0.afresh() }))
+    }
+
+    /// How long a stream may be without a sound before its connection counts as dead, and another is made; else 45 s. A daemon sends
+    /// something every 15 s, so less than that breaks the connections of idle sessions too, which loses nothing. Counts for agents that
+    /// are asked for later.
+    #[must_use]
+    pub fn with_silence_limit(self, silence_limit: Duration) -> Self {
+        Self(Arc::new(Inner { silence_limit, ..self.0.afresh() }))
     }
 
     /// All agents, by name. Homes that cannot be read are logged and left out.
@@ -130,6 +153,7 @@ impl Wolli {
         }
         let mut daemon = Daemon::of(self.0.root.agent(name), &self.0.root, &self.0.environment);
         daemon.trust = self.0.trust;
+        daemon.silence_limit = self.0.silence_limit;
         let agent = Arc::new(AgentInner::new(daemon, self.0.program.clone(), self.0.environment.clone()));
         agents.insert(name.clone(), Arc::downgrade(&agent));
         Agent(agent)

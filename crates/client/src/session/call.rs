@@ -40,6 +40,9 @@ pub(crate) async fn command<T: DeserializeOwned>(
 }
 
 /// Sends a request until it has an answer of status 200, or one that is final.
+///
+/// A connection may die without a sound. So one that is repeatable is sent again over another when nothing came for the silence limit:
+/// without a `limit` again and again, as the daemon may have good reason to take that long.
 #[expect(clippy::too_many_arguments, reason = "each is one fact of the request, and there are two callers")]
 pub(super) async fn post(
     transport: &Transport,
@@ -52,10 +55,13 @@ pub(super) async fn post(
     unknown: impl Fn() -> ClientError,
 ) -> Result<Answer, ClientError> {
     let mut backoff = Backoff::default();
-    let started = Instant::now();
+    let silence_limit = transport.daemon().silence_limit;
+    let attempt_limit = if repeatable { Some(limit.map_or(silence_limit, |limit| limit.min(silence_limit))) } else { limit };
+    let mut started = Instant::now();
     let mut refused = false;
     loop {
-        let error = match transport.send(method.clone(), path, Body::Json(body.clone()), limit).await {
+        let sent = Instant::now();
+        let error = match transport.send(method.clone(), path, Body::Json(body.clone()), attempt_limit).await {
             Ok(answer) if answer.status.is_success() => return Ok(answer),
             // The token may have been changed; a kept connection has the old one. Nothing was carried out.
             Ok(answer) if answer.status.as_u16() == 401 && !refused => {
@@ -70,6 +76,10 @@ pub(super) async fn post(
             Ok(answer) => refusal(transport, name, &answer, &unknown),
             Err(Failure::NotSent(error)) => error,
             Err(Failure::Interrupted(problem)) if repeatable => {
+                if limit.is_none() && sent.elapsed() >= silence_limit {
+                    // It was not away: somebody took the request.
+                    (started, backoff) = (Instant::now(), Backoff::default());
+                }
                 ClientError::Unreachable { agent: transport.daemon().home.name().clone(), problem }
             }
             Err(Failure::Interrupted(problem)) => {

@@ -1,10 +1,12 @@
 //! The session's stream: keeps the view, tells subscribers, and knows where to go on.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use wolli_protocol::entry::Entry;
+use wolli_protocol::entry::{Entry, EntryBody};
+use wolli_protocol::event::SessionEvent;
 use wolli_protocol::ids::{EntryId, FrameId, SessionId};
-use wolli_protocol::reduce::{Applied, Attached, ReduceError, SessionView};
+use wolli_protocol::reduce::{Applied, Attached, ReduceError, SessionView, TranscriptItem};
 use wolli_protocol::sse::Event;
 use wolli_protocol::state::Hello;
 
@@ -29,11 +31,15 @@ pub(super) struct SessionFeed {
     gaps: u32,
     /// The next connection begins anew.
     afresh: bool,
+    /// Messages that the first `hello` counted.
+    first_count: u64,
+    /// Entries that were read at the last gap. They may be newer than its `hello`; then their frames follow.
+    early: HashSet<EntryId>,
 }
 
 impl SessionFeed {
-    pub(super) const fn new(transport: Transport, id: SessionId, shared: Arc<SessionShared>) -> Self {
-        Self { transport, id, shared, greeted: false, gaps: 0, afresh: false }
+    pub(super) fn new(transport: Transport, id: SessionId, shared: Arc<SessionShared>) -> Self {
+        Self { transport, id, shared, greeted: false, gaps: 0, afresh: false, first_count: 0, early: HashSet::new() }
     }
 
     fn look<T>(&self, read: impl FnOnce(&SessionView) -> Option<T>) -> Option<T> {
@@ -45,27 +51,39 @@ impl SessionFeed {
         let _ = self.shared.notices.send(notice);
     }
 
+    /// Takes in a `hello`. What it leaves out is read before the view changes, so that a hole never stands in the view: if that does
+    /// not succeed, the next connection begins where this one did.
     async fn hello(&mut self, data: &str) -> Result<(), Break> {
         let hello: Hello = serde_json::from_str(data).map_err(|error| Break::Reconnect(format!("hello cannot be read: {error}")))?;
-        let last_entry = hello.entries.as_ref().and_then(|entries| Some(entries.last()?.id.clone()));
-        let mut first = false;
+        if self.shared.view.borrow().is_none() {
+            self.first_count = hello.state.message_count;
+            self.shared.view.send_replace(Some(SessionView::attach(hello)));
+            self.greeted = true;
+            return Ok(());
+        }
+        let rest = self.rest_of(&hello).await?;
+        let before: HashSet<EntryId> = self.look(|view| Some(ids(&view.transcript).cloned().collect())).unwrap_or_default();
         let mut attached = None;
-        self.shared.view.send_modify(|view| match view {
-            Some(view) => attached = Some(view.apply_hello(hello)),
-            None => {
-                first = true;
-                *view = Some(SessionView::attach(hello));
+        let mut ended = Vec::new();
+        self.shared.view.send_modify(|view| {
+            let Some(view) = view else { return };
+            let counted = hello.state.message_count;
+            let applied = view.apply_hello(hello);
+            if matches!(applied, Ok(Attached::Rebuilt { .. })) {
+                view.extend_with_entries(&rest);
+                let start = self.first_new(&view.transcript, &before, &rest, counted);
+                ended = view.transcript.get(start..).unwrap_or_default().to_vec();
             }
+            attached = Some(applied);
         });
-        self.afresh = false;
         match attached {
-            _ if first => {}
-            Some(Ok(Attached::Rebuilt { transcript_kept, entries_truncated })) => {
-                // Without the rest, or without anything to go on from, the transcript would have a hole.
-                if entries_truncated || !transcript_kept {
-                    self.fill(last_entry.filter(|_| transcript_kept), transcript_kept).await;
-                }
+            Some(Ok(Attached::Rebuilt { .. })) => {
                 self.tell(Notice::Rebuilt);
+                // Entries that were read may be newer than `hello`; their frames are still to come.
+                self.early = rest.into_iter().map(|entry| entry.id).collect();
+                for TranscriptItem { entry_id, message } in ended {
+                    self.tell(Notice::Event { id: None, event: Arc::new(SessionEvent::MessageEnd { message, entry_id }) });
+                }
             }
             Some(Err(error)) => {
                 self.afresh = true;
@@ -73,29 +91,49 @@ impl SessionFeed {
             }
             Some(Ok(Attached::Resumed)) | None => {}
         }
+        self.afresh = false;
         self.greeted = true;
         Ok(())
     }
 
-    /// Adds the entries that `hello` left out.
-    async fn fill(&self, after: Option<EntryId>, kept: bool) {
-        if self.look(SessionView::resume_id).is_none() {
-            return; // wolli 0.0.2 has no pages
+    /// The entries that `hello` leaves out, if it makes the view anew.
+    async fn rest_of(&self, hello: &Hello) -> Result<Vec<Entry>, Break> {
+        // wolli 0.0.2 has no position, and no pages.
+        if hello.stream.is_none_or(|stream| stream.resumed) {
+            return Ok(Vec::new());
         }
-        let after = after.or_else(|| self.look(|view| view.after_id().filter(|_| kept).cloned()));
-        let entries: Vec<Entry> = match history::read(&self.transport, &self.id, after).await {
-            Ok(entries) => entries,
-            Err(error) => {
-                tracing::warn!(session = %self.id, %error, "entries of the time without connection cannot be read");
-                return;
-            }
+        let after = match &hello.entries {
+            Some(_) if hello.entries_truncated != Some(true) => return Ok(Vec::new()),
+            Some(entries) => entries.last().map(|entry| entry.id.clone()).or_else(|| self.look(|view| view.after_id().cloned())),
+            None => None,
         };
-        self.shared.view.send_modify(|view| {
-            if let Some(view) = view {
-                view.extend_with_entries(&entries);
-            }
-        });
+        let read = history::read(&self.transport, &self.id, after).await;
+        read.map_err(|error| Break::Reconnect(format!("entries of the time without connection cannot be read: {error}")))
     }
+
+    /// Where in a transcript that was made anew the messages begin whose end nobody was told. `before` stood in the former one; `rest`
+    /// was read to make it whole; `counted` is how many messages `hello` counts.
+    fn first_new(&self, transcript: &[TranscriptItem], before: &HashSet<EntryId>, rest: &[Entry], counted: u64) -> usize {
+        let known = transcript.iter().rposition(|item| item.entry_id.as_ref().is_some_and(|id| before.contains(id)));
+        let number = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+        match known {
+            Some(place) => place + 1,
+            // No message ended since the first `hello`, or the branch is another one. A compaction takes messages out of the count.
+            None if rest.iter().any(|entry| matches!(entry.body, EntryBody::Compaction { .. })) => {
+                transcript.len().saturating_sub(number(counted.saturating_sub(self.first_count)))
+            }
+            None => number(self.first_count),
+        }
+    }
+
+    /// The end of this message was told already, when its entry was read.
+    fn was_told(&mut self, event: &SessionEvent) -> bool {
+        matches!(event, SessionEvent::MessageEnd { entry_id: Some(id), .. } if self.early.remove(id))
+    }
+}
+
+fn ids(transcript: &[TranscriptItem]) -> impl Iterator<Item = &EntryId> {
+    transcript.iter().filter_map(|item| item.entry_id.as_ref())
 }
 
 impl Feed for SessionFeed {
@@ -139,6 +177,7 @@ impl Feed for SessionFeed {
         let id = event.id.as_deref().and_then(FrameId::parse);
         match applied {
             None | Some(Ok((Applied::Duplicate, _))) => return Ok(Taken::Frame),
+            Some(Ok((_, Some(known)))) if self.was_told(&known) => {}
             Some(Ok((_, Some(known)))) => self.tell(Notice::Event { id, event: Arc::from(known) }),
             Some(Ok((_, None))) => self.tell(Notice::Unknown { id, data: event.data.into() }),
             Some(Err(error @ ReduceError::Malformed { .. })) => {

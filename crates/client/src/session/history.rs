@@ -53,8 +53,9 @@ async fn page<T: DeserializeOwned>(transport: &Transport, session: &SessionId, a
         path = format!("{path}&after={}", encode_segment(after.as_str()));
     }
     let mut backoff = Backoff::default();
+    let limit = PAGE_LIMIT.min(transport.daemon().silence_limit);
     loop {
-        let error = match transport.send(Method::GET, &path, Body::None, Some(PAGE_LIMIT)).await {
+        let error = match transport.send(Method::GET, &path, Body::None, Some(limit)).await {
             Ok(answer) if answer.status.is_success() => {
                 return serde_json::from_slice(&answer.body)
                     .map_err(|error| ClientError::BadAnswer { request: path, problem: error.to_string() });

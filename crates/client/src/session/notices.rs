@@ -16,14 +16,15 @@ use crate::link::{self, LinkState};
 pub enum Notice {
     /// An event; each is given once, over all reconnects.
     Event {
-        /// Its frame's number; notices of the daemon and dialogs have none.
+        /// Its frame's number; notices of the daemon, dialogs, and messages that are told after [`Notice::Rebuilt`] have none.
         id: Option<FrameId>,
         event: Arc<SessionEvent>,
     },
     /// An event of a type that this version does not know, as JSON.
     Unknown { id: Option<FrameId>, data: Arc<str> },
-    /// The daemon no longer had the frames of the time without connection. The view was made anew; events of that
-    /// time are not given.
+    /// The daemon no longer had the frames of the time without connection, for example since it was restarted. The view was made
+    /// anew. Of the events of that time only [`MessageEnd`](SessionEvent::MessageEnd) is given, for each message that ended, right after
+    /// this one: so every message that ends is told once and in order, whatever happens to the connection.
     Rebuilt,
     /// This subscriber was too slow; so many notices are gone. The view has them.
     Missed(u64),
@@ -49,12 +50,34 @@ impl Subscription {
         Some(received.unwrap_or_else(Notice::Missed))
     }
 
-    /// The same as a stream.
-    pub fn into_stream(self) -> impl Stream<Item = Notice> + Send {
-        futures_util::stream::unfold(self, |mut subscription| async move {
+    /// The same as a stream, for the combinators of `futures`.
+    ///
+    /// ```no_run
+    /// use futures_util::StreamExt;
+    /// use wolli_client::{Notice, SessionHandle};
+    /// use wolli_protocol::event::SessionEvent;
+    ///
+    /// # async fn example(session: SessionHandle) -> Result<(), wolli_client::ClientError> {
+    /// // The messages that end, once each and in order, over broken connections and restarts of the daemon.
+    /// let ended = session.subscribe().into_stream().filter_map(async |notice| match notice {
+    ///     Notice::Event { event, .. } => match &*event {
+    ///         SessionEvent::MessageEnd { message, .. } => Some(message.clone()),
+    ///         _ => None,
+    ///     },
+    ///     _ => None,
+    /// });
+    /// session.prompt("What is in a.txt?").await?;
+    /// // The prompt itself, and what comes first of the answer.
+    /// let first_two: Vec<_> = ended.take(2).collect().await;
+    /// # assert_eq!(first_two.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn into_stream(self) -> impl Stream<Item = Notice> + Send + Unpin {
+        Box::pin(futures_util::stream::unfold(self, |mut subscription| async move {
             let notice = subscription.next().await?;
             Some((notice, subscription))
-        })
+        }))
     }
 }
 

@@ -29,6 +29,7 @@ pub(crate) struct EventStream {
     _connection: Connection,
     body: Incoming,
     decoder: Decoder,
+    silence_limit: Duration,
 }
 
 impl Transport {
@@ -38,7 +39,8 @@ impl Transport {
         path: &str,
         headers: &[(&'static str, String)],
     ) -> Result<Result<EventStream, Answer>, ClientError> {
-        let opened = timeout(SILENCE_LIMIT, self.exchange(Method::GET, path, headers, Body::None)).await;
+        let silence_limit = self.daemon().silence_limit;
+        let opened = timeout(silence_limit, self.exchange(Method::GET, path, headers, Body::None)).await;
         let exchanged = opened.unwrap_or_else(|_| Err(Failure::Interrupted("no answer".into())));
         let (connection, response) = exchanged.map_err(|failure| match failure {
             Failure::NotSent(error) => error,
@@ -46,9 +48,9 @@ impl Transport {
         })?;
         let (head, body) = response.into_parts();
         if head.status == StatusCode::OK {
-            return Ok(Ok(EventStream { _connection: connection, body, decoder: Decoder::new(FRAME_BYTES) }));
+            return Ok(Ok(EventStream { _connection: connection, body, decoder: Decoder::new(FRAME_BYTES), silence_limit }));
         }
-        let body = timeout(SILENCE_LIMIT, Limited::new(body, REFUSAL_BYTES).collect()).await;
+        let body = timeout(silence_limit, Limited::new(body, REFUSAL_BYTES).collect()).await;
         let body = body.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes).unwrap_or_default();
         Ok(Err(Answer { status: head.status, body }))
     }
@@ -65,8 +67,8 @@ impl EventStream {
                 Some(Err(error)) => return Err(error.to_string()),
                 None => {}
             }
-            match timeout(SILENCE_LIMIT, self.body.frame()).await {
-                Err(_) => return Err(format!("nothing came for {} s", SILENCE_LIMIT.as_secs())),
+            match timeout(self.silence_limit, self.body.frame()).await {
+                Err(_) => return Err(format!("nothing came for {} s", self.silence_limit.as_secs_f64())),
                 Ok(None) => return Err("the stream ended".into()),
                 Ok(Some(Err(error))) => return Err(error.to_string()),
                 Ok(Some(Ok(frame))) => {

@@ -52,6 +52,8 @@ pub(crate) struct State {
     /// At most so many entries go into `hello`.
     pub(crate) hello_entries: usize,
     pub(crate) page: usize,
+    /// Says of so many pages that there are none.
+    pub(crate) refuse_pages: usize,
     pub(crate) last_id: FrameId,
     /// The session as a reader knows it that misses nothing.
     pub(crate) uncut: SessionView,
@@ -213,6 +215,7 @@ pub(crate) fn shared(name: &str, token: &str) -> Shared {
         ring_start: 0,
         hello_entries: usize::MAX,
         page: 500,
+        refuse_pages: 0,
         last_id: FrameId(0),
         uncut: SessionView::attach(serde_json::from_value(hello).unwrap()),
         refuse: None,
@@ -284,6 +287,10 @@ async fn respond(connection: &mut Connection, seen: &Seen, shared: &Shared) -> b
             let follower = seen.line.contains("view=snapshot").then(|| Follower::attach(&shared.state(), &hello, cursor));
             stream(connection, shared, &hello, Some(cursor), follower).await;
             false
+        }
+        _ if path == format!("{session}/entries") && shared.state().refuse_pages > 0 => {
+            shared.state().refuse_pages -= 1;
+            json_answer(connection, 404, &json!({})).await
         }
         _ if path == format!("{session}/entries") => {
             let answer = page(&shared.state(), query("after"));

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::task::JoinSet;
 use wolli_client::{ClientError, LinkState, Notice, SessionHandle, Subscription};
+use wolli_protocol::event::SessionEvent;
 use wolli_protocol::ids::FrameId;
 use wolli_testkit::proxy::{FaultProxy, Plan};
 
@@ -38,6 +39,17 @@ async fn agree(session: &SessionHandle, daemon: &FakeDaemon) {
 async fn next_id(events: &mut Subscription) -> Option<u64> {
     match events.next().await.unwrap() {
         Notice::Event { id, .. } => id.map(|id| id.0),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The entry of the message whose end comes next, without a frame.
+async fn next_ended(events: &mut Subscription) -> String {
+    match events.next().await.unwrap() {
+        Notice::Event { id: None, event } => match &*event {
+            SessionEvent::MessageEnd { entry_id: Some(id), .. } => id.to_string(),
+            other => panic!("{other:?}"),
+        },
         other => panic!("{other:?}"),
     }
 }
@@ -135,6 +147,9 @@ async fn after_a_gap_the_view_is_whole_again() {
         daemon.forget_frames();
         proxy.refuse(false);
         assert!(matches!(events.next().await.unwrap(), Notice::Rebuilt));
+        for expected in 1..=7 {
+            assert_eq!(next_ended(&mut events).await, format!("e{}", 2 * expected));
+        }
         daemon.say("live");
         assert_eq!((next_id(&mut events).await, next_id(&mut events).await), (Some(17), Some(18)));
         agree(&session, &daemon).await;
@@ -146,14 +161,43 @@ async fn after_a_gap_the_view_is_whole_again() {
 async fn a_gap_before_anything_was_seen_is_filled_too() {
     let place = Place::new(None);
     let (daemon, proxy) = behind_proxy(&place).await;
+    daemon.say("before anybody came");
     let session = open(&place).await;
+    let mut events = session.subscribe();
     proxy.refuse(true);
     proxy.cut_all();
     daemon.say("missed");
     daemon.forget_frames();
     proxy.refuse(false);
-    session.watch().until(|view| view.transcript.len() == 1).await.unwrap();
+    assert!(matches!(events.next().await.unwrap(), Notice::Rebuilt));
+    assert_eq!(next_ended(&mut events).await, "e2");
+    session.watch().until(|view| view.transcript.len() == 2).await.unwrap();
+}
+
+/// The entries that `hello` leaves out cannot be read at first: no hole may stand in the view, and nothing be lost.
+#[tokio::test]
+async fn a_gap_is_filled_also_when_that_fails_at_first() {
+    let place = Place::new(None);
+    let (daemon, proxy) = behind_proxy(&place).await;
+    daemon.state().hello_entries = 1;
+    let session = open(&place).await;
+    let mut events = session.subscribe();
+    daemon.say("seen");
+    assert_eq!((next_id(&mut events).await, next_id(&mut events).await), (Some(1), Some(2)));
+    proxy.refuse(true);
+    proxy.cut_all();
+    for _ in 0..5 {
+        daemon.say("missed");
+    }
+    daemon.forget_frames();
+    daemon.state().refuse_pages = 1;
+    proxy.refuse(false);
+    assert!(matches!(events.next().await.unwrap(), Notice::Rebuilt));
+    for expected in 1..=5 {
+        assert_eq!(next_ended(&mut events).await, format!("e{}", 2 * expected));
+    }
     agree(&session, &daemon).await;
+    assert_eq!(daemon.state().refuse_pages, 0);
 }
 
 #[tokio::test]
