@@ -73,3 +73,6 @@ pub const SNAPSHOT_PAUSE: Duration = Duration::from_millis(40);
 /// How long after a session left its memory is given back to the system. Short enough that an idle daemon is small, long enough that
 /// a crowd that leaves costs one look at the heap.
 pub const MEMORY_PAUSE: Duration = Duration::from_secs(1);
+
+/// Bytes of a session's name. It stands in every list and every first frame; wolli 0.0.2 writes any length, and that is read.
+pub const SESSION_NAME_BYTES: usize = 1024;

@@ -65,6 +65,7 @@ pub(crate) fn session_error(error: &SessionError) -> Answer {
         | SessionError::Reload(_)
         | SessionError::NotReached(_)
         | SessionError::Patterns(_)
+        | SessionError::NameTooLong
         | SessionError::Command(_) => StatusCode::INTERNAL_SERVER_ERROR,
     };
     answer::error(status, &error.to_string())

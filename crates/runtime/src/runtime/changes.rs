@@ -10,6 +10,7 @@ use wolli_protocol::resource::DiagnosticKind;
 
 use super::open::Runtime;
 use super::sessions::{REOPEN_ATTEMPTS, SessionError};
+use crate::limits::SESSION_NAME_BYTES;
 use crate::session::{CommandError, NewEntry, SessionFile, StoreError, StoredSession};
 
 impl Runtime {
@@ -51,6 +52,9 @@ impl Runtime {
     /// # Errors
     /// There is no such session, its file cannot be used, or the disk refused.
     pub async fn rename_session(&self, id: &SessionId, name: &str) -> Result<(), SessionError> {
+        if name.trim().len() > SESSION_NAME_BYTES {
+            return Err(SessionError::NameTooLong);
+        }
         for _ in 0..REOPEN_ATTEMPTS {
             let slot = self.slots.slot(id);
             let mut place = slot.lock().await;

@@ -23,7 +23,7 @@ use super::models::start_of_session;
 use super::open::Runtime;
 use crate::clock::now_iso;
 use crate::hub::{Attach, Attached, Cursor, Hub, Include};
-use crate::limits::HELLO_ENTRIES_BYTES;
+use crate::limits::{HELLO_ENTRIES_BYTES, SESSION_NAME_BYTES};
 use crate::prompt::{MemoryFiles, SystemPrompt, project_contexts};
 use crate::resources::InvocationError;
 use crate::service::ServiceError;
@@ -70,6 +70,8 @@ pub enum SessionError {
     NotReached(String),
     #[error("at most {0} model patterns can be given")]
     Patterns(usize),
+    #[error("Invalid rename_session: sessionName must have at most {SESSION_NAME_BYTES} bytes")]
+    NameTooLong,
     #[error("the daemon is shutting down")]
     ShuttingDown,
 }
