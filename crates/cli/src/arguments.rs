@@ -53,6 +53,8 @@ Examples:
   wolli scribe --print \"What is due today?\"   one prompt, the answer on stdout
   git diff | wolli scribe --print -           the prompt from stdin
   wolli scribe --print --json \"Hello\"         every event as one line of JSON
+  wolli prompt scribe --file task.md          the prompt from a file; the agent goes on by itself
+  wolli events scribe                         everything that happens in the session, as lines of JSON
   wolli chat list                             chat with an agent whose name is a command
   wolli config scribe                         the configuration in effect, and where it comes from
   wolli service install scribe                have the agent started with the machine, and after a crash
@@ -332,6 +334,20 @@ mod tests {
             assert!(RESERVED_NAMES.contains(&command.get_name()), "{}", command.get_name());
         }
         assert!(RESERVED_NAMES.is_sorted());
+    }
+
+    #[test]
+    fn every_command_and_option_is_documented() {
+        let page = include_str!("../../../docs/cli.md");
+        for command in Arguments::command().get_subcommands() {
+            let name = command.get_name();
+            assert!(page.contains(&format!("wolli {name}")), "{name}");
+            let below: Vec<&clap::Command> = command.get_subcommands().collect();
+            assert!(below.iter().all(|verb| page.contains(&format!("wolli {name} {}", verb.get_name()))), "{name}");
+            for option in command.get_arguments().filter_map(clap::Arg::get_long).filter(|_| !["daemon", "chat"].contains(&name)) {
+                assert!(page.contains(&format!("--{option}")), "{name} --{option}");
+            }
+        }
     }
 
     #[test]

@@ -49,7 +49,7 @@ fn sessions_are_listed_shown_renamed_and_deleted() {
         shown.starts_with(&format!("session   {first}\nname      Minutes\nstate     idle\nmodel     echo/demo\ncreated   ")),
         "{shown}"
     );
-    assert!(shown.contains("\nmessages  2 (1 prompts)\n\n> Who comes?\nWho comes?\n"), "{shown}");
+    assert!(shown.contains("\nmessages  2 (1 prompt)\n\n> Who comes?\nWho comes?\n"), "{shown}");
     let facts: Value = serde_json::from_str(&home.succeed(&["sessions", "show", "scribe", "--json"])).unwrap();
     assert_eq!((&facts["sessionId"], &facts["agent"], &facts["prompts"]), (&json!(newest), &json!("scribe"), &json!(1)));
     assert_eq!((&facts["model"], &facts["messages"]), (&json!("echo/demo"), &json!(2)));

@@ -50,9 +50,10 @@ impl Facts {
 
     /// A name and a value each; facts that are not there are left out.
     pub(super) fn rows(&self, session: &SessionSummary, state: &str) -> Vec<[String; 2]> {
-        let mut messages = format!("{} ({} prompts)", self.messages.len(), self.prompts);
+        let count = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+        let mut messages = format!("{} ({})", self.messages.len(), count(self.prompts, "prompt"));
         if self.compactions > 0 {
-            let _ = write!(messages, ", compacted {} times", self.compactions);
+            let _ = write!(messages, ", compacted {}", count(self.compactions, "time"));
         }
         let tags: Vec<String> = session.tags.iter().map(|(tag, value)| format!("{tag}={value}")).collect();
         let rows = [
