@@ -21,10 +21,13 @@ pub(super) struct Before {
 impl Before {
     /// Looks at `path`.
     pub(super) fn of(path: &Path) -> Result<Self, ServiceError> {
-        let content = match fs::read(path) {
-            Ok(content) => Some(content),
+        let failed = |source| ServiceError::File { action: "read", path: path.to_owned(), source };
+        let content = match fs::metadata(path) {
+            // Reading a device may never end, and it is not ours to replace.
+            Ok(found) if !found.is_file() => return Err(failed(io::Error::other("it is no regular file"))),
+            Ok(_) => Some(fs::read(path).map_err(failed)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(source) => return Err(ServiceError::File { action: "read", path: path.to_owned(), source }),
+            Err(source) => return Err(failed(source)),
         };
         let missing = path.ancestors().skip(1).take_while(|folder| !folder.exists()).map(Path::to_owned).collect();
         Ok(Self { path: path.to_owned(), content, missing })
@@ -131,6 +134,10 @@ mod tests {
         let path = folder.path().join("a/b/unit");
         let text = check_writable(&path).unwrap_err().to_string();
         assert!(text.contains("a: not a directory"), "{text}");
+        std::os::unix::fs::symlink("/dev/null", folder.path().join("link")).unwrap();
+        let text = Before::of(&folder.path().join("link")).unwrap_err().to_string();
+        assert!(text.ends_with("it is no regular file"), "{text}");
+        std::fs::remove_file(folder.path().join("link")).unwrap();
         assert!(Before::of(&path).and_then(|before| before.replace("x")).is_err());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
