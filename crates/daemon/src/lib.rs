@@ -7,12 +7,14 @@
 //! | `server` | sockets, connections, and how they are guarded |
 //! | `http` | who may ask, and the shape of questions and answers |
 //! | `api` | what each route does |
+//! | [`doctor`] | what is wrong with an agent |
 //! | [`service`] | agents as services of the operating system |
 //! | `log` | the log file and the error output |
 //!
 //! Holds no state of the agent: that is the runtime's. Knows no terminal.
 
 mod api;
+pub mod doctor;
 pub mod exit;
 mod http;
 mod log;

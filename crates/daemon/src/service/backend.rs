@@ -57,6 +57,9 @@ pub struct Status {
     /// The definition starts another program than this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_program: Option<bool>,
+    /// The definition was changed, and the manager still has the old one; absent where that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub needs_reload: Option<bool>,
     /// Why the manager could not be asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,

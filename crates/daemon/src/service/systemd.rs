@@ -225,8 +225,9 @@ impl Backend for Systemd {
                 let start = format!("ExecStart={}", escape::exec_word(&executable.to_string_lossy()));
                 status.other_program = Some(!text.lines().any(|line| line.starts_with(&start)));
             }
-            match self.properties(name, ["UnitFileState", "ActiveState", "MainPID"]).await {
-                Ok([enabled, active, process]) => {
+            match self.properties(name, ["UnitFileState", "ActiveState", "MainPID", "NeedDaemonReload"]).await {
+                Ok([enabled, active, process, reload]) => {
+                    status.needs_reload = (reload == "yes").then_some(true);
                     status.enabled = enabled == "enabled";
                     status.active = matches!(active.as_str(), "active" | "activating" | "reloading" | "deactivating");
                     status.main_pid = process.parse().ok().filter(|process| *process != 0);

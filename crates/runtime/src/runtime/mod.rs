@@ -6,6 +6,7 @@ mod credentials;
 mod current;
 mod diagnostics;
 mod dialogs;
+mod examine;
 mod hubs;
 mod logins;
 mod models;
@@ -20,6 +21,7 @@ mod sessions;
 mod sources;
 
 pub use control::{ControlEnd, ControlReader};
+pub use examine::{FoundModel, ModelFacts, model_facts};
 pub use logins::LoginError;
 pub use open::{Inputs, OpenError, Runtime};
 pub use plugins::PluginError;

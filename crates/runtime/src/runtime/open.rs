@@ -305,7 +305,7 @@ impl Runtime {
 }
 
 /// Both tiers, and what is wrong with them; a broken shared tier counts as empty. Blocking.
-fn read_settings(shared: &SharedFolder, agent: &AgentDocument) -> (Settings, Vec<ResourceDiagnostic>) {
+pub(super) fn read_settings(shared: &SharedFolder, agent: &AgentDocument) -> (Settings, Vec<ResourceDiagnostic>) {
     let path = shared.settings();
     let mut problems = Vec::new();
     let tier = settings::read_shared(&path).unwrap_or_else(|error| {
