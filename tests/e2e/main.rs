@@ -8,6 +8,7 @@ mod support;
 
 mod appending;
 mod bad_input;
+mod client_property;
 mod compaction;
 mod concurrency;
 mod cut_and_resume;

@@ -125,6 +125,16 @@ impl FaultProxy {
         self.shared.settings().default = plan;
     }
 
+    /// Nothing goes wrong with connections to come. Those that are open keep their plans.
+    pub fn heal(&self) {
+        let mut settings = self.shared.settings();
+        settings.plans.clear();
+        settings.default = Plan::default();
+        settings.refuse = false;
+        drop(settings);
+        self.freeze(false);
+    }
+
     /// Ends all connections that are open now.
     pub fn cut_all(&self) {
         self.shared.cuts.send_modify(|cuts| *cuts += 1);

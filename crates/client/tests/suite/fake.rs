@@ -54,6 +54,8 @@ pub(crate) struct State {
     pub(crate) page: usize,
     /// Says of so many pages that there are none.
     pub(crate) refuse_pages: usize,
+    /// So many messages end between `hello` and a page.
+    pub(crate) late_messages: usize,
     pub(crate) last_id: FrameId,
     /// The session as a reader knows it that misses nothing.
     pub(crate) uncut: SessionView,
@@ -216,6 +218,7 @@ pub(crate) fn shared(name: &str, token: &str) -> Shared {
         hello_entries: usize::MAX,
         page: 500,
         refuse_pages: 0,
+        late_messages: 0,
         last_id: FrameId(0),
         uncut: SessionView::attach(serde_json::from_value(hello).unwrap()),
         refuse: None,
@@ -293,6 +296,10 @@ async fn respond(connection: &mut Connection, seen: &Seen, shared: &Shared) -> b
             json_answer(connection, 404, &json!({})).await
         }
         _ if path == format!("{session}/entries") => {
+            let late = std::mem::take(&mut shared.state().late_messages);
+            for _ in 0..late {
+                shared.say("late");
+            }
             let answer = page(&shared.state(), query("after"));
             json_answer(connection, 200, &answer).await
         }

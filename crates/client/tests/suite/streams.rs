@@ -200,6 +200,35 @@ async fn a_gap_is_filled_also_when_that_fails_at_first() {
     assert_eq!(daemon.state().refuse_pages, 0);
 }
 
+/// What was read to fill a gap is newer than `hello`: the frames of it come as well.
+#[tokio::test]
+async fn a_message_that_ends_while_a_gap_is_filled_is_told_once() {
+    let place = Place::new(None);
+    let (daemon, proxy) = behind_proxy(&place).await;
+    daemon.state().hello_entries = 1;
+    let session = open(&place).await;
+    let mut events = session.subscribe();
+    daemon.say("seen");
+    assert_eq!((next_id(&mut events).await, next_id(&mut events).await), (Some(1), Some(2)));
+    proxy.refuse(true);
+    proxy.cut_all();
+    for _ in 0..3 {
+        daemon.say("missed");
+    }
+    daemon.forget_frames();
+    daemon.state().late_messages = 2;
+    proxy.refuse(false);
+    assert!(matches!(events.next().await.unwrap(), Notice::Rebuilt));
+    for expected in 1..=5 {
+        assert_eq!(next_ended(&mut events).await, format!("e{}", 2 * expected));
+    }
+    // Their beginnings; their ends were told.
+    assert_eq!((next_id(&mut events).await, next_id(&mut events).await), (Some(9), Some(11)));
+    daemon.say("live");
+    assert_eq!((next_id(&mut events).await, next_id(&mut events).await), (Some(13), Some(14)));
+    agree(&session, &daemon).await;
+}
+
 #[tokio::test]
 async fn the_session_goes_on_in_another_process_at_another_port() {
     let place = Place::new(None);
