@@ -200,7 +200,7 @@ impl Exchange {
             }
             Notice::Unknown { data, .. } if job.json => console.line(&data)?,
             Notice::Missed(count) if job.json => console.complain(&format!("warning: {count} events were too fast for this reader")),
-            Notice::Rebuilt if job.json => console.complain("warning: events of a time without connection are missing"),
+            Notice::Rebuilt if job.json => console.complain("warning: of a time without connection only the messages that ended are told"),
             Notice::Unknown { .. } | Notice::Missed(_) | Notice::Rebuilt => {}
         }
         Ok(())

@@ -125,6 +125,11 @@ impl SessionHandle {
         self.call::<Value>(command, false, None).await.map(|_| ())
     }
 
+    /// Adding twice is not adding once, and the answer comes at once.
+    async fn add_command(&self, command: &Command) -> Result<(), ClientError> {
+        self.call::<Value>(command, false, Some(ACK_LIMIT)).await.map(|_| ())
+    }
+
     /// Gives a prompt. Returns when it is accepted and on disk; the run is told by events, and its end by
     /// [`wait_for_idle`](Self::wait_for_idle).
     ///
@@ -142,13 +147,13 @@ impl SessionHandle {
     /// Queues a message that goes in before the next model call of the run.
     pub async fn steer(&self, prompt: impl Into<Prompt>) -> Result<(), ClientError> {
         let Prompt { text: message, images, .. } = prompt.into();
-        self.change_command(&Command::Steer { message, images }).await
+        self.add_command(&Command::Steer { message, images }).await
     }
 
     /// Queues a message that goes in when the run would stop; on an idle session it starts a run.
     pub async fn follow_up(&self, prompt: impl Into<Prompt>) -> Result<(), ClientError> {
         let Prompt { text: message, images, .. } = prompt.into();
-        self.change_command(&Command::FollowUp { message, images }).await
+        self.add_command(&Command::FollowUp { message, images }).await
     }
 
     /// Stops the run and empties the queues; returns when the run has ended.
@@ -269,7 +274,7 @@ impl SessionHandle {
 
     /// Adds a message to the conversation without a run.
     pub async fn append_message(&self, message: JsonObject) -> Result<(), ClientError> {
-        self.change_command(&Command::AppendMessage { message }).await
+        self.add_command(&Command::AppendMessage { message }).await
     }
 
     pub async fn install_plugin(&self, source: &str) -> Result<(), ClientError> {

@@ -286,6 +286,23 @@ async fn a_link_without_a_sound_is_dead() {
 }
 
 #[tokio::test]
+async fn a_connection_without_a_sound_holds_no_command_for_ever() {
+    let place = Place::new(None);
+    let (daemon, proxy) = behind_proxy(&place).await;
+    let session = open(&place).await;
+    // Its connection is used again, and nothing comes back over it.
+    session.messages().await.unwrap();
+    proxy.freeze(true);
+    tokio::time::pause();
+    let error = session.steer("unheard").await.unwrap_err();
+    assert!(matches!(error, ClientError::Interrupted { command: "steer" }), "{error}");
+    tokio::time::resume();
+    proxy.freeze(false);
+    session.messages().await.unwrap();
+    agree(&session, &daemon).await;
+}
+
+#[tokio::test]
 async fn explicit_answers_are_final_and_others_are_not() {
     let place = Place::new(None);
     let daemon = place.daemon().await;
