@@ -58,7 +58,8 @@ Examples:
   wolli chat list                             chat with an agent whose name is a command
   wolli config scribe                         the configuration in effect, and where it comes from
   wolli service install scribe                have the agent started with the machine, and after a crash
-  wolli status scribe                         whether it runs, and who runs it";
+  wolli status scribe                         whether it runs, and who runs it
+  wolli doctor scribe                         what is wrong with it, and what to type against it";
 
 const ENVIRONMENT: &str = "\
 Environment:
@@ -194,6 +195,9 @@ pub(crate) enum Command {
     /// Install an agent as a service of this user: started with the machine, and again after a crash
     #[command(subcommand)]
     Service(Service),
+    /// Find out what is wrong with an agent, or with all, and how to mend it; status 10 if there are warnings alone
+    #[command(override_usage = "wolli doctor [<name>] [--fix] [--json]")]
+    Doctor(Doctor),
     /// Show the configuration in effect, for all agents or for one, and where each value comes from
     Config {
         /// The agent
@@ -230,6 +234,20 @@ pub(crate) struct Named {
     /// The agent
     #[arg(value_name = "name")]
     pub(crate) name: String,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Looking at agents.
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// The agent; all if absent
+    #[arg(value_name = "name")]
+    pub(crate) name: Option<String>,
+    /// Do what cannot lose anything: modes of files, sockets left behind, the service's definition
+    #[arg(long)]
+    pub(crate) fix: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

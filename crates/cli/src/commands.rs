@@ -4,6 +4,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod daemon;
 pub(crate) mod delete;
+pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod list;
 pub(crate) mod logs;

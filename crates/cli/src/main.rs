@@ -1,7 +1,8 @@
 //! The one binary, `wolli`: what a person types, and what a person sees.
 //!
 //! Everything that concerns a running agent goes through the typed client, so that any program can do what this one does; files are
-//! reached through `wolli-home`. `commands::daemon` and `commands::service` alone call the daemon.
+//! reached through `wolli-home`. `commands::daemon`, `commands::service` and
+//! `commands::doctor` alone call the daemon.
 //! Invariant: the environment is read here, once. No async runtime is started for what does not need one.
 
 mod agents;
@@ -75,6 +76,7 @@ fn run(arguments: Arguments, environment: Environment, console: &Console) -> Res
         Some(Command::Restart { name }) => commands::restart::run(&name, &environment, console)?,
         Some(Command::Status(named)) => return commands::status::run(&named, &environment, console),
         Some(Command::Service(service)) => return commands::service::run(&service, &environment, console),
+        Some(Command::Doctor(doctor)) => return commands::doctor::run(&doctor, &environment, console),
         Some(Command::Config { name }) => commands::config::run(name.as_deref(), &environment, console)?,
         Some(Command::Completions { shell }) => commands::completions::run(shell, console)?,
         Some(Command::Chat(talk)) => talk::run(talk, Form::Chat, &environment, console)?,

@@ -2,6 +2,7 @@
 
 mod chat;
 mod commands;
+mod doctor;
 mod logs;
 mod print;
 mod scripts;

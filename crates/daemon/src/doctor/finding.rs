@@ -42,8 +42,10 @@ pub(super) enum Remedy {
     Restrict(PathBuf),
     /// Removes a socket on which nobody answers.
     RemoveSocket(PathBuf),
-    /// Writes the definition of the service anew and tells its manager.
+    /// Writes the definition of the service anew; the one before is kept beside it.
     RenewService,
+    /// Tells the service's manager what is on disk, and what is expected of it.
+    SettleService,
 }
 
 impl Finding {

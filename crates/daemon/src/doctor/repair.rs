@@ -2,7 +2,9 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use wolli_home::atomic;
 
 use super::finding::{Finding, Remedy};
 use super::{Patient, socket};
@@ -26,13 +28,43 @@ pub async fn repair(patient: &Patient, findings: &[Finding]) -> Vec<String> {
                     failed.extend(std::fs::remove_file(path).err().map(|error| format!("cannot remove {}: {error}", path.display())));
                 }
             }
-            Remedy::RenewService => match patient.service().install().await {
-                Ok((installed, _)) => failed.extend(installed.warnings),
+            Remedy::RenewService => failed.extend(renew(patient).await),
+            Remedy::SettleService => match patient.service().settle().await {
+                Ok(warnings) => failed.extend(warnings),
                 Err(error) => failed.push(error.to_string()),
             },
         }
     }
     failed
+}
+
+/// Installs the service again. A definition that somebody changed by hand is kept, for systemd and launchd look at no file of that name.
+async fn renew(patient: &Patient) -> Vec<String> {
+    let service = patient.service();
+    let file = service.definition_file();
+    let before = file.and_then(|path| Some((wolli_home::reading::read(&path).ok()??, path)));
+    if let Some((text, path)) = &before
+        && let Err(error) = atomic::write(&kept(path), text)
+    {
+        return vec![error.to_string()];
+    }
+    let (new, told) = match service.install().await {
+        Ok((installed, _)) => (true, installed.warnings),
+        Err(error) => (false, vec![error.to_string()]),
+    };
+    if let Some((text, path)) = before
+        && (!new || std::fs::read(&path).is_ok_and(|now| now == text))
+    {
+        let _ = std::fs::remove_file(kept(&path));
+    }
+    told
+}
+
+/// Where the definition before is kept.
+fn kept(path: &Path) -> PathBuf {
+    let mut kept = path.as_os_str().to_owned();
+    kept.push(".old");
+    kept.into()
 }
 
 /// Takes the rights of group and others away.

@@ -68,6 +68,7 @@ pub(super) fn findings(patient: &Patient, facts: &Facts, deployed_at: Option<&st
         );
     }
     let renew = |finding: Finding| finding.remedy(Remedy::RenewService);
+    let settle = |finding: Finding| finding.remedy(Remedy::SettleService);
     if let Some(program) = &facts.missing_program {
         found.push(renew(
             Finding::error(CHECK, "program_missing", format!("the service starts {}, which does not exist", program.display()))
@@ -83,7 +84,7 @@ pub(super) fn findings(patient: &Patient, facts: &Facts, deployed_at: Option<&st
         ));
     }
     if status.needs_reload == Some(true) {
-        found.push(renew(
+        found.push(settle(
             Finding::warning(CHECK, "needs_reload", "the service's definition was changed, and its manager still has the old one")
                 .means("What was changed does not count, also not after a restart.")
                 .fix("systemctl --user daemon-reload"),
@@ -91,7 +92,7 @@ pub(super) fn findings(patient: &Patient, facts: &Facts, deployed_at: Option<&st
     }
     if status.problem.is_none() {
         if !status.enabled {
-            found.push(renew(
+            found.push(settle(
                 Finding::warning(CHECK, "not_enabled", "the service is installed and not enabled")
                     .means("It does not start with the machine.")
                     .fix(install.clone()),
@@ -116,7 +117,7 @@ pub(super) fn findings(patient: &Patient, facts: &Facts, deployed_at: Option<&st
         }
     }
     if status.lingering == Some(false) {
-        found.push(renew(
+        found.push(settle(
             Finding::warning(
                 "lingering",
                 "lingering_off",

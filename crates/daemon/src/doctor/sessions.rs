@@ -109,14 +109,14 @@ fn finding(name: &str, path: &Path, fault: &Fault) -> Finding {
             .means("Nothing of the session is in it, after a full disk or a crash of the machine. It is not listed.")
             .fix(format!("rm {path}")),
         Fault::Header => Finding::error(CHECK, "session_header", format!("the first line of {shown} is no header of a session"))
-            .means("The session cannot be opened and is not listed. A copy with a good first line can: see docs/files.md.")
+            .means("The session cannot be opened and is not listed.")
             .fix(aside),
         Fault::Version(version) => Finding::error(CHECK, "session_version", format!("{shown} has version {version}, and this wolli reads {SESSION_VERSION}"))
             .means("The session cannot be opened. A newer wolli may have written it.")
             .fix("wolli --version"),
         Fault::Torn => Finding::warning(CHECK, "session_torn", format!("{shown} ends in the middle of an entry"))
             .means("A crash or a full disk cut it off. Opening the session moves the torn end aside and keeps it in a file of its own; all before it stays.")
-            .fix(format!("wolli start {name} && wolli sessions show {name} {}", id_of(path.as_str()))),
+            .fix(format!("wolli chat {name} --session {}", id_of(path.as_str()))),
     }
 }
 
@@ -160,6 +160,6 @@ mod tests {
         assert_eq!(look(&path, false).unwrap(), None);
         assert_eq!(look(&folder.path().join("none"), true).unwrap(), None);
         assert!(look(folder.path(), true).is_err());
-        assert!(finding("scribe", &path, &Fault::Torn).fix.ends_with("wolli sessions show scribe s1"));
+        assert!(finding("scribe", &path, &Fault::Torn).fix.ends_with("wolli chat scribe --session s1"));
     }
 }

@@ -82,6 +82,20 @@ impl AgentService {
         Ok((installed, definition.notes().to_vec()))
     }
 
+    /// Sees to it that the manager has read what is installed, and starts it with the machine; see [`Backend::settle`].
+    ///
+    /// # Errors
+    /// It is not installed, or the manager refuses.
+    pub async fn settle(&self) -> Result<Vec<String>, ServiceError> {
+        self.backend.settle(&self.name).await
+    }
+
+    /// The file that defines it, installed or not; `None` without a service manager.
+    #[must_use]
+    pub fn definition_file(&self) -> Option<PathBuf> {
+        self.name.definition(&self.environment)
+    }
+
     /// Starts it.
     ///
     /// # Errors

@@ -82,6 +82,12 @@ pub trait Backend: Send + Sync + fmt::Debug {
     fn restart<'a>(&'a self, name: &'a ServiceName) -> Answer<'a, ()>;
     /// Stops and takes away; one that is not installed is fine.
     fn uninstall<'a>(&'a self, name: &'a ServiceName) -> Answer<'a, ()>;
+    /// Has the manager read the definition that is on disk, start it with the machine, and keep it when its user logs out. Gives what to
+    /// tell a person if that is not all done. The definition stays as it is.
+    fn settle<'a>(&'a self, name: &'a ServiceName) -> Answer<'a, Vec<String>> {
+        let _ = name;
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
     /// How it is. A manager that cannot be asked is a problem in the status, not an error.
     fn status<'a>(&'a self, name: &'a ServiceName) -> BoxFuture<'a, Status>;
 }

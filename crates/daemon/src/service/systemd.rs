@@ -216,6 +216,18 @@ impl Backend for Systemd {
         .boxed()
     }
 
+    fn settle<'a>(&'a self, name: &'a ServiceName) -> Answer<'a, Vec<String>> {
+        async {
+            if !self.unit_file(name)?.exists() {
+                return Err(ServiceError::NotInstalled { agent: name.agent().to_owned() });
+            }
+            self.order(&["daemon-reload"], name, SHORT).await?;
+            self.order(&["enable", "--", &name.unit()], name, SHORT).await?;
+            Ok(linger::ensure(&self.programs, &self.user, name.agent()).await.into_iter().collect())
+        }
+        .boxed()
+    }
+
     fn status<'a>(&'a self, name: &'a ServiceName) -> BoxFuture<'a, Status> {
         async {
             let definition = self.unit_file(name).ok();
