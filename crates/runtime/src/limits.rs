@@ -32,6 +32,10 @@ pub const RING_SPARE_BYTES: usize = 1 << 20;
 /// What the rings of evicted sessions may hold together; the oldest leave first.
 pub const EVICTED_RINGS_BYTES: usize = 16 << 20;
 
+/// Logs of evicted sessions that are kept, with or without frames. One without is a few KiB; a daemon that runs for months opens any number
+/// of sessions.
+pub const EVICTED_LOGS: usize = 1024;
+
 /// Bytes that one read of a cursor hands out at most, so that one reader cannot hold the hub's lock for long.
 pub const READ_BATCH_BYTES: usize = 64 << 10;
 
