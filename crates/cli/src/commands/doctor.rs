@@ -113,19 +113,19 @@ fn to_json(examined: &[Examined]) -> Value {
 fn to_text(one: &Examined) -> String {
     let plain =
         |text: &str| text.replace(|character: char| character.is_control() && character != '\n', "?").replace('\n', "\n           ");
-    let mut text = format!("{}\n", one.agent);
+    let mut lines = vec![one.agent.clone()];
     for fixed in &one.fixed {
-        text.push_str(&format!("  fixed    {}\n", plain(&fixed.problem)));
+        lines.push(format!("  fixed    {}", plain(&fixed.problem)));
     }
     for finding in &one.findings {
         let severity = if finding.severity == Severity::Error { "error" } else { "warning" };
         let mark = if finding.fixable { "*" } else { "" };
-        text.push_str(&format!("  {severity:<8} {}\n", plain(&finding.problem)));
-        text.push_str(&format!("           {}\n", plain(&finding.meaning)));
-        text.push_str(&format!("           fix{mark}: {}\n", plain(&finding.fix)));
+        lines.push(format!("  {severity:<8} {}", plain(&finding.problem)));
+        lines.push(format!("           {}", plain(&finding.meaning)));
+        lines.push(format!("           fix{mark}: {}", plain(&finding.fix)));
     }
     if one.findings.is_empty() {
-        text.push_str("  nothing is wrong\n");
+        lines.push("  nothing is wrong".to_owned());
     }
-    text
+    lines.join("\n") + "\n"
 }

@@ -1,4 +1,5 @@
 //! `wolli doctor`: faults are planted, found, named with their fix, and mended where that is safe.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in the functions that it calls too")]
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -80,11 +81,12 @@ fn codes(outcome: &Outcome) -> Vec<String> {
     findings.map(|finding| finding["code"].as_str().unwrap().to_owned()).collect()
 }
 
-type Plant = fn(&Home);
+/// The code of a fault, a part of its fix, the exit status, and how the fault is made.
+type Fault<T> = (&'static str, &'static str, i32, fn(&T));
 
 #[test]
 fn planted_faults_of_files_are_found_with_their_fix() {
-    let faults: &[(&str, &str, i32, Plant)] = &[
+    let faults: &[Fault<Home>] = &[
         ("agent_unusable", "agent.json", 1, |home| {
             fs::write(home.agent("a").join("agent.json"), "{").unwrap();
             fs::remove_file(home.agent("a").join("agent.json.last-good")).unwrap();
@@ -259,7 +261,7 @@ impl Machine {
 
 #[test]
 fn planted_faults_of_the_service_are_found_with_their_fix() {
-    let faults: &[(&str, &str, i32, fn(&Machine))] = &[
+    let faults: &[Fault<Machine>] = &[
         ("program_missing", "wolli service install a && wolli start a", 1, |machine| {
             machine.edit("ExecStart=", "ExecStart=\"/opt/gone/wolli\" \"daemon\" \"a\"");
         }),
