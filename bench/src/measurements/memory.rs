@@ -28,6 +28,8 @@ const READERS_BAR: u32 = 60;
 const TOKENS: u64 = 300;
 /// Descriptors beside those of the readers.
 const OTHER_DESCRIPTORS: u64 = 100;
+/// Longer than the daemon waits until it gives memory back.
+const REST: Duration = Duration::from_secs(2);
 /// A reply has arrived by then.
 const ARRIVAL_LIMIT: Duration = Duration::from_secs(60);
 
@@ -87,6 +89,8 @@ async fn turns(daemon: &Daemon, provider: &Provider) -> Result<Row> {
         drop((stalled, reader));
         // What answers this has taken note of the readers that left.
         session.last_id().await?;
+        // A daemon gives memory back soon after a session left, and not at each.
+        tokio::time::sleep(REST).await;
         memories.push(memory(daemon.pid()?)?);
     }
     let (first, last) = (memories.first().copied().unwrap_or(0), memories.last().copied().unwrap_or(0));

@@ -74,9 +74,9 @@ pub const SUMMARY_ROUNDS: u32 = 3;
 /// makes some 25 frames a second instead of hundreds.
 pub const SNAPSHOT_PAUSE: Duration = Duration::from_millis(40);
 
-/// How long after a session left its memory is given back to the system. Short enough that an idle daemon is small, long enough that
-/// a crowd that leaves costs one look at the heap.
-pub const MEMORY_PAUSE: Duration = Duration::from_secs(1);
+/// How long after the start, or after a session left, the program tidies up. Short enough that an idle daemon is small soon, long enough
+/// that a crowd that leaves costs one look at the heap.
+pub const REST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Bytes of a session's name. It stands in every list and every first frame; wolli 0.0.2 writes any length, and that is read.
 pub const SESSION_NAME_BYTES: usize = 1024;

@@ -233,7 +233,7 @@ fn inputs(prepared: Prepared) -> Inputs {
         environment,
         diagnostics: diagnostics.collect(),
         config: configuration.values,
-        ports: Ports { service, ..Ports::default() },
+        ports: Ports { service, at_rest: Some(wolli_exec::memory::give_back), ..Ports::default() },
     }
 }
 

@@ -69,11 +69,21 @@ pub struct Ports {
     pub credentials: Option<Arc<dyn CredentialSource>>,
     /// Makes a deployed agent a service; by default nothing does.
     pub service: Arc<dyn ServiceManager>,
+    /// Called on a thread for blocking work soon after the start and after sessions left memory: the daemon gives memory back then. A program
+    /// with other work to do may have no such moment.
+    pub at_rest: Option<fn()>,
 }
 
 impl Default for Ports {
     fn default() -> Self {
-        Self { tools: Tools::default(), system_prompt: None, models: None, credentials: None, service: Arc::new(NoServiceManager) }
+        Self {
+            tools: Tools::default(),
+            system_prompt: None,
+            models: None,
+            credentials: None,
+            service: Arc::new(NoServiceManager),
+            at_rest: None,
+        }
     }
 }
 
@@ -86,6 +96,7 @@ impl fmt::Debug for Ports {
             .field("models", &self.models)
             .field("credentials", &self.credentials.is_some())
             .field("service", &self.service)
+            .field("at_rest", &self.at_rest.is_some())
             .finish()
     }
 }

@@ -142,6 +142,7 @@ impl Runtime {
             let resumed = runtime.clone();
             runtime.tasks().spawn("resume", async move { resumed.resume_unfinished(stored).await });
         }
+        runtime.services.rest();
         Ok(runtime)
     }
 
@@ -262,7 +263,8 @@ fn prepare(inputs: Inputs, tasks: Tasks) -> Result<Prepared, OpenError> {
         bash_time_limit: Current::new(config.limits.bash_timeout),
         resume_unasked: config.resume.auto,
         ledger,
-        giving_memory_back: Arc::default(),
+        at_rest: ports.at_rest,
+        rest_is_near: Arc::default(),
         token: CancellationToken::new(),
     };
     let sources = Sources { shared, configuration: config_files, places, models, environment };

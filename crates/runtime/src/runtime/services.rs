@@ -20,7 +20,7 @@ use super::hubs::Hubs;
 use super::logins::Logins;
 use crate::agent::Agent;
 use crate::dialogs::Dialogs;
-use crate::limits::MEMORY_PAUSE;
+use crate::limits::REST_PAUSE;
 use crate::resources::Resources;
 use crate::tasks::Tasks;
 use crate::tools::{AgentFiles, BackgroundCommands, ControlState, ToolContext, ToolUpdates};
@@ -57,8 +57,9 @@ pub(crate) struct Services {
     pub(crate) resume_unasked: bool,
     /// What runs, so that the next daemon can end what a killed one left.
     pub(crate) ledger: Option<Ledger>,
-    /// A session left and memory will be given back.
-    pub(super) giving_memory_back: Arc<AtomicBool>,
+    pub(super) at_rest: Option<fn()>,
+    /// `at_rest` will be called.
+    pub(super) rest_is_near: Arc<AtomicBool>,
     /// Ends everything that runs beside sessions.
     pub(crate) token: CancellationToken,
 }
@@ -102,21 +103,22 @@ impl Services {
         self.hubs.session_left(id);
         if !self.token.is_cancelled() {
             self.control.announce(&ControlEvent::SessionRemoved { session_id: id.clone() });
-            self.give_memory_back();
+            self.rest();
         }
     }
 
-    /// Soon after sessions left, what their conversations took is given back to the system, once for all that left together.
-    fn give_memory_back(&self) {
-        if self.giving_memory_back.swap(true, Ordering::AcqRel) {
+    /// Soon after the start and after sessions left, the program may tidy up, once for all that left together.
+    pub(super) fn rest(&self) {
+        let Some(at_rest) = self.at_rest else { return };
+        if self.rest_is_near.swap(true, Ordering::AcqRel) {
             return;
         }
-        let (scheduled, tasks, token) = (Arc::clone(&self.giving_memory_back), self.tasks.clone(), self.token.clone());
-        self.tasks.spawn("memory", async move {
-            let stopped = token.run_until_cancelled(tokio::time::sleep(MEMORY_PAUSE)).await.is_none();
-            scheduled.store(false, Ordering::Release);
+        let (is_near, tasks, token) = (Arc::clone(&self.rest_is_near), self.tasks.clone(), self.token.clone());
+        self.tasks.spawn("rest", async move {
+            let stopped = token.run_until_cancelled(tokio::time::sleep(REST_PAUSE)).await.is_none();
+            is_near.store(false, Ordering::Release);
             if !stopped {
-                drop(tasks.spawn_blocking(wolli_exec::memory::give_back));
+                drop(tasks.spawn_blocking(at_rest));
             }
         });
     }
