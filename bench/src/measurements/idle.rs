@@ -15,6 +15,8 @@ use crate::report::{Row, Verdict, mebibytes, milliseconds};
 const TOKENS: u64 = 200;
 /// What is waited for before idleness counts: blocking threads of the runtime end after 10 s.
 const SETTLE: Duration = Duration::from_secs(12);
+/// Longer than the daemon waits until it gives memory back.
+const REST: Duration = Duration::from_secs(2);
 /// How long idleness is watched.
 const WATCH: Duration = Duration::from_secs(20);
 /// The watchdog's notice comes once a minute, so at most once in the watch; it may wake two threads.
@@ -31,6 +33,8 @@ pub(super) async fn measure(bench: &Bench, rows: &mut Vec<Row>) -> Result<()> {
     let (alone_home, attached_home) = (BenchHome::new(provider.address())?, BenchHome::new(provider.address())?);
     let alone = Daemon::start(&bench.wolli, &alone_home).await?;
     let session = alone.first_session().await?;
+    let at_start = memory(alone.pid()?)?;
+    sleep(REST).await;
     let after_start = memory(alone.pid()?)?;
     let base = session.last_id().await?;
     session.prompt().await?;
@@ -55,7 +59,8 @@ pub(super) async fn measure(bench: &Bench, rows: &mut Vec<Row>) -> Result<()> {
 
     let with_client = format!("with a client ({pings} keepalives)");
     rows.extend([
-        memory_row("memory after start", START_BAR, after_start),
+        Row::new("memory at the first answer", "-", mebibytes(float(at_start)), Verdict::Note).number("pssBytes", float(at_start)),
+        memory_row("memory after start, at rest", START_BAR, after_start),
         memory_row("memory after a turn", TURN_BAR, after_turn),
         alone_cost.row("nobody attached", WATCHDOG_WAKE_UPS),
         attached_cost.row(&with_client, WATCHDOG_WAKE_UPS + KEEPALIVE_WAKE_UPS),

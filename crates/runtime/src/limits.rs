@@ -32,6 +32,9 @@ pub const RING_SPARE_BYTES: usize = 1 << 20;
 /// What the rings of evicted sessions may hold together; the oldest leave first.
 pub const EVICTED_RINGS_BYTES: usize = 16 << 20;
 
+/// Bytes of a snapshot that outlive its session's stay in memory. A larger one would double what the ring keeps.
+pub const KEPT_SNAPSHOT_BYTES: usize = 64 << 10;
+
 /// Logs of evicted sessions that are kept, with or without frames. One without is a few KiB; a daemon that runs for months opens any number
 /// of sessions.
 pub const EVICTED_LOGS: usize = 1024;

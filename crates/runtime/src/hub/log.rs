@@ -16,7 +16,7 @@ use super::live::{Live, lock};
 use super::pack::Pack;
 use crate::clock::now_millis;
 use crate::dialogs::OpenDialogs;
-use crate::limits::{RING_BYTES, RING_FRAMES, RING_SPARE_BYTES};
+use crate::limits::{KEPT_SNAPSHOT_BYTES, RING_BYTES, RING_FRAMES, RING_SPARE_BYTES};
 
 /// The log of one session. Outlives the session's stay in memory, so that numbers go on and a reader can resume.
 #[derive(Debug)]
@@ -67,6 +67,15 @@ impl Log {
     /// The snapshot as of a numbered frame that is still in the ring.
     pub(super) fn mark_at(&self, id: FrameId) -> Option<Mark> {
         self.frames.iter().rev().find(|frame| frame.id() == Some(id)).map(|frame| frame.mark)
+    }
+
+    /// Nothing has run, as far as the snapshot knows.
+    fn forget_snapshot(&mut self) {
+        self.snapshot.forget();
+        self.show_settings();
+        let queues = self.queues.clone();
+        self.snapshot.queues(&queues);
+        self.show_questions();
     }
 
     /// The snapshot shows the settings of the state, which may change without an event.
@@ -363,7 +372,7 @@ impl Hub {
         log.bytes + log.snapshot.bytes()
     }
 
-    /// Keeps no more frames than a ring always keeps, and long texts once; for a session that left memory. A reader that is still there keeps
+    /// Keeps no more frames than a ring always keeps, long texts once, and of a long run no snapshot; for a session that left memory. A reader that is still there keeps
     /// the ring as it is: it is being read.
     pub fn shrink_ring(&self) {
         let mut log = self.lock();
@@ -376,6 +385,9 @@ impl Hub {
         }
         log.bytes -= log.pack.pack(&mut log.frames, log.first_position);
         log.frames.shrink_to_fit();
+        if log.snapshot.bytes() > KEPT_SNAPSHOT_BYTES {
+            log.forget_snapshot();
+        }
         log.snapshot.shrink_to_fit();
         log.joined = None;
     }
@@ -392,11 +404,7 @@ impl Hub {
             log.drop_oldest();
         }
         log.joined = None;
-        log.snapshot.forget();
-        log.show_settings();
-        let queues = log.queues.clone();
-        log.snapshot.queues(&queues);
-        log.show_questions();
+        log.forget_snapshot();
     }
 
     /// Ends every reader's stream, and every open question; nothing is published afterwards.

@@ -12,7 +12,7 @@ use wolli_protocol::sse;
 
 use super::testing::{hub, no_messages, state};
 use super::{Attach, Cursor, CursorEnd, Hub, Include, View};
-use crate::limits::{RING_BYTES, RING_FRAMES};
+use crate::limits::{KEPT_SNAPSHOT_BYTES, RING_BYTES, RING_FRAMES};
 use crate::tasks::Tasks;
 
 fn text_delta(delta: &str) -> SessionEvent {
@@ -322,7 +322,13 @@ async fn the_ring_of_an_evicted_session_holds_long_texts_once_and_gives_all_of_i
         vec!["short".to_owned()],
     ] {
         let hub = long_ring(&texts);
+        let fresh = hub.kept_bytes();
+        // The snapshot of a long run goes when the session leaves, and does not come back with it.
+        hub.shrink_ring();
+        hub.restore_ring();
         let whole = hub.kept_bytes();
+        let told: usize = texts.iter().map(String::len).sum();
+        assert_eq!(fresh - whole > told / 2, told > KEPT_SNAPSHOT_BYTES, "{fresh} became {whole}");
         let read = |id: &str| {
             let attach = Attach { last_event_id: Some(id.to_owned()), ..Attach::default() };
             hub.attach(&attach).cursor
