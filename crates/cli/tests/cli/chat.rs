@@ -257,6 +257,7 @@ fn a_question_is_everybodys_until_somebody_answers() {
     asker.wait_for("Answer (an empty line cancels):");
     asker.type_line("");
     asker.wait_for("Error: API key cannot be empty.");
+    asker.wait_for("> ");
     asker.type_line("and on");
     asker.wait_for("and on\nand on\n");
     for chat in [&mut asker, &mut other, &mut late] {
