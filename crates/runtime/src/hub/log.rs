@@ -18,6 +18,10 @@ use crate::clock::now_millis;
 use crate::dialogs::OpenDialogs;
 use crate::limits::{KEPT_SNAPSHOT_BYTES, RING_BYTES, RING_FRAMES, RING_SPARE_BYTES};
 
+/// Memory that a frame takes beside its bytes, measured: its place in the ring, and the blocks of the allocator for what it shares. A short
+/// frame, such as a word of an answer, takes more for itself than for what it says.
+const FRAME_COST: usize = 256;
+
 /// The log of one session. Outlives the session's stay in memory, so that numbers go on and a reader can resume.
 #[derive(Debug)]
 pub struct Hub {
@@ -369,7 +373,7 @@ impl Hub {
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
         let log = self.lock();
-        log.bytes + log.snapshot.bytes()
+        log.bytes + log.frames.len() * FRAME_COST + log.snapshot.bytes()
     }
 
     /// Keeps no more frames than a ring always keeps, long texts once, and of a long run no snapshot; for a session that left memory. A reader that is still there keeps
@@ -403,6 +407,7 @@ impl Hub {
         while !log.frames.is_empty() {
             log.drop_oldest();
         }
+        log.frames.shrink_to_fit();
         log.joined = None;
         log.forget_snapshot();
     }

@@ -3,9 +3,9 @@ use crate::service::fake::Machine;
 
 /// The calls but for questions.
 fn orders(machine: &Machine) -> Vec<String> {
-    let uid = getuid().as_raw().to_string();
+    let domain = format!("gui/{}", getuid().as_raw());
     let calls = machine.calls().into_iter().filter(|call| !call.starts_with("launchctl print"));
-    calls.map(|call| call.replace(&uid, "UID").replace(machine.user_home().to_str().unwrap(), "HOME")).collect()
+    calls.map(|call| call.replace(machine.user_home().to_str().unwrap(), "HOME").replace(&domain, "gui/UID")).collect()
 }
 
 #[tokio::test]
