@@ -153,6 +153,7 @@ fn files_that_come_and_go_are_seen_at_once() {
             home.write(round % 10, &header(&format!("s{round}"), round));
         }
     }
+    assert!(listing.refresh_names().unwrap().is_empty());
     std::fs::create_dir(home.root().join("new")).unwrap();
     std::fs::rename(home.file(0), home.root().join("new/x.jsonl")).unwrap_or_default();
     home.write(5, &header("five of another length", 5));
