@@ -1,5 +1,7 @@
 //! What an agent has: commands, tools, skills, plugins, contexts, and what was wrong while loading them.
 
+use std::path::Path;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -87,6 +89,14 @@ pub struct ResourceDiagnostic {
     pub path: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collision: Option<Collision>,
+}
+
+impl ResourceDiagnostic {
+    /// One about a file, if about any, that is no collision.
+    #[must_use]
+    pub fn new(kind: DiagnosticKind, message: impl Into<String>, path: Option<&Path>) -> Self {
+        Self { kind, message: message.into(), path: path.map(|path| path.to_string_lossy().into_owned()), collision: None }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -19,8 +19,5 @@ pub use shape::{
 };
 pub use view::{SnapshotError, SnapshotFrame, SnapshotView, Taken};
 
-/// Version of the snapshot's shapes.
-pub const PROTOCOL_VERSION: u32 = 1;
-
 #[cfg(test)]
 mod tests;

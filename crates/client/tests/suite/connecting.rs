@@ -74,6 +74,23 @@ async fn a_daemon_is_stopped_and_an_agent_deleted() {
     assert!(matches!(agent.list_sessions().await.unwrap_err(), ClientError::Home(_)));
 }
 
+#[tokio::test]
+async fn sessions_are_found_by_all_of_their_tags() {
+    let place = Place::new(None);
+    let _daemon = place.daemon().await;
+    let agent = place.agent();
+    for (tags, found) in [
+        (&[][..], 1),
+        (&[("chat", "42")], 1),
+        (&[("chat", "42"), ("kind", "private")], 1),
+        (&[("chat", "42"), ("kind", "group")], 0),
+        (&[("chat", "4")], 0),
+        (&[("other", "42")], 0),
+    ] {
+        assert_eq!(agent.find_sessions(tags).await.unwrap().len(), found, "{tags:?}");
+    }
+}
+
 /// Programs hold handles and call them from any task.
 #[test]
 fn handles_and_calls_go_between_tasks() {

@@ -318,7 +318,7 @@ async fn respond(connection: &mut Connection, seen: &Seen, shared: &Shared) -> b
 
 fn agent_state(shared: &Shared) -> Value {
     let name = shared.state().name.clone();
-    json!({"config": {"name": name}, "cwd": "/", "sessions": [{"sessionId": SESSION, "isStreaming": false, "live": true}]})
+    json!({"config": {"name": name}, "cwd": "/", "sessions": [{"sessionId": SESSION, "isStreaming": false, "live": true, "tags": {"chat": "42", "kind": "private"}}]})
 }
 
 fn entries_after(state: &State, after: Option<String>) -> Vec<Entry> {

@@ -217,12 +217,7 @@ fn inputs(prepared: Prepared) -> Inputs {
     }
     let diagnostics = configuration.diagnostics.iter().map(|diagnostic| {
         tracing::warn!("{diagnostic}");
-        ResourceDiagnostic {
-            kind: DiagnosticKind::Error,
-            message: diagnostic.message.clone(),
-            path: Some(diagnostic.path.to_string_lossy().into_owned()),
-            collision: None,
-        }
+        ResourceDiagnostic::new(DiagnosticKind::Error, &diagnostic.message, Some(&diagnostic.path))
     });
     Inputs {
         config_files: vec![root.config(), home.config_toml()],

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use secrecy::SecretString;
@@ -57,12 +58,10 @@ impl CredentialMap {
                 Ok(credential) => {
                     map.insert(provider.clone(), credential);
                 }
-                Err(problem) => diagnostics.push(ResourceDiagnostic {
-                    kind: DiagnosticKind::Warning,
-                    message: format!("credential of \"{provider}\" is ignored: {problem}"),
-                    path: Some(path.to_owned()),
-                    collision: None,
-                }),
+                Err(problem) => {
+                    let message = format!("credential of \"{provider}\" is ignored: {problem}");
+                    diagnostics.push(ResourceDiagnostic::new(DiagnosticKind::Warning, message, Some(Path::new(path))));
+                }
             }
         }
         (Self(map), diagnostics)

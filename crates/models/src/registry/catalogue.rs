@@ -4,6 +4,8 @@
 //! and reported. Prices that nobody has checked are marked `"pricing": "unknown"` beside the record, which keeps the
 //! record itself in the shape of the wire.
 
+use std::path::Path;
+
 use serde::Deserialize;
 use serde_json::Value;
 use wolli_protocol::model::Model;
@@ -121,7 +123,7 @@ impl Catalogue {
 }
 
 fn problem(message: String, file: Option<&ConfigText>) -> ResourceDiagnostic {
-    ResourceDiagnostic { kind: DiagnosticKind::Error, message, path: file.map(|file| file.path.clone()), collision: None }
+    ResourceDiagnostic::new(DiagnosticKind::Error, message, file.map(|file| Path::new(&file.path)))
 }
 
 #[cfg(test)]

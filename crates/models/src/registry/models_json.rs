@@ -6,6 +6,7 @@
 mod check;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde_json::Value;
 use wolli_protocol::message::JsonObject;
@@ -186,12 +187,12 @@ fn judge(id: &str, entry: &ProviderEntry, catalogue: &Catalogue) -> Option<Strin
 
 fn error(file: &ConfigText, message: &str) -> ResourceDiagnostic {
     let message = format!("{message}\n\nFile: {}", file.path);
-    ResourceDiagnostic { kind: DiagnosticKind::Error, message, path: Some(file.path.clone()), collision: None }
+    ResourceDiagnostic::new(DiagnosticKind::Error, message, Some(Path::new(&file.path)))
 }
 
 /// A warning about the file.
 pub(crate) fn warning(file: &ConfigText, message: String) -> ResourceDiagnostic {
-    ResourceDiagnostic { kind: DiagnosticKind::Warning, message, path: Some(file.path.clone()), collision: None }
+    ResourceDiagnostic::new(DiagnosticKind::Warning, message, Some(Path::new(&file.path)))
 }
 
 #[cfg(test)]

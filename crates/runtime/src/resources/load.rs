@@ -93,8 +93,7 @@ impl Resources {
 }
 
 fn warning(message: String, path: Option<&Path>) -> ResourceDiagnostic {
-    let path = path.map(|path| path.to_string_lossy().into_owned());
-    ResourceDiagnostic { kind: DiagnosticKind::Warning, message, path, collision: None }
+    ResourceDiagnostic::new(DiagnosticKind::Warning, message, path)
 }
 
 struct Loader<'a> {

@@ -21,7 +21,6 @@ use wolli_models::registry::{ConfigText, Registry, RegistryInputs};
 use wolli_protocol::model::Model;
 use wolli_protocol::resource::{DiagnosticKind, ResourceDiagnostic};
 
-use super::diagnostics::diagnostic;
 use super::hubs::Hubs;
 use crate::embed::Ports;
 
@@ -186,7 +185,7 @@ impl Stored {
         tiers
             .filter_map(|tier| {
                 let message = tier.known().problem.clone()?;
-                Some(diagnostic(DiagnosticKind::Error, message, Some(tier.file.path())))
+                Some(ResourceDiagnostic::new(DiagnosticKind::Error, message, Some(tier.file.path())))
             })
             .collect()
     }

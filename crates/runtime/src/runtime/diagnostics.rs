@@ -4,7 +4,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use wolli_protocol::resource::{DiagnosticKind, ResourceDiagnostic};
+use wolli_protocol::resource::ResourceDiagnostic;
 
 /// Diagnostics that are kept. More would say nothing new, and every client gets all of them.
 const KEPT: usize = 500;
@@ -59,17 +59,14 @@ impl Diagnostics {
     }
 }
 
-pub(super) fn diagnostic(kind: DiagnosticKind, message: String, path: Option<&std::path::Path>) -> ResourceDiagnostic {
-    let path = path.map(|path| path.to_string_lossy().into_owned());
-    ResourceDiagnostic { kind, message, path, collision: None }
-}
-
 #[cfg(test)]
 mod tests {
+    use wolli_protocol::resource::DiagnosticKind;
+
     use super::*;
 
     fn about(message: &str) -> ResourceDiagnostic {
-        diagnostic(DiagnosticKind::Warning, message.to_owned(), None)
+        ResourceDiagnostic::new(DiagnosticKind::Warning, message.to_owned(), None)
     }
 
     fn messages(diagnostics: &Diagnostics) -> Vec<String> {

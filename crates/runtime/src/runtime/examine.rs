@@ -12,7 +12,6 @@ use wolli_models::registry::{DEMO_PROVIDER, ModelSource, SavedDefaults};
 use wolli_protocol::resource::{DiagnosticKind, ResourceDiagnostic};
 
 use super::credentials::{ModelSources, Stored};
-use super::diagnostics::diagnostic;
 use super::hubs::Hubs;
 use super::open::read_settings;
 use crate::embed::Ports;
@@ -49,7 +48,7 @@ pub fn model_facts(home: &AgentHome, shared: &SharedFolder, environment: &Enviro
     let sources = ModelSources::new(home, shared, environment, &Ports::default(), demo, source);
     let mut problems = Vec::new();
     let models_json = sources.read().unwrap_or_else(|problem| {
-        problems.push(diagnostic(DiagnosticKind::Error, problem, Some(&shared.models())));
+        problems.push(ResourceDiagnostic::new(DiagnosticKind::Error, problem, Some(&shared.models())));
         None
     });
     let registry = sources.load(models_json, None);

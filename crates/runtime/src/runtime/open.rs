@@ -20,7 +20,7 @@ use wolli_protocol::resource::{DiagnosticKind, ResourceDiagnostic};
 use super::control::Control;
 use super::credentials::{ModelSources, Stored};
 use super::current::Current;
-use super::diagnostics::{Diagnostics, Topic, diagnostic};
+use super::diagnostics::{Diagnostics, Topic};
 use super::hubs::Hubs;
 use super::logins::Logins;
 use super::services::Services;
@@ -158,7 +158,7 @@ impl Runtime {
 
     /// Collects what was wrong with the file of a session.
     pub(super) fn note_session(&self, kind: DiagnosticKind, message: String, path: &std::path::Path) {
-        self.note(Topic::Process, diagnostic(kind, message, Some(path)));
+        self.note(Topic::Process, ResourceDiagnostic::new(kind, message, Some(path)));
     }
 
     /// Collects what was wrong, and tells an error to everyone who is attached, the first time.
@@ -216,8 +216,9 @@ fn prepare(inputs: Inputs, tasks: Tasks) -> Result<Prepared, OpenError> {
     if let Err(error) = wolli_home::atomic::sweep_temporaries(home.path()) {
         tracing::debug!(%error, "temporary files in the home were not looked for");
     }
-    diagnostics
-        .extend(agent.warnings.iter().map(|warning| diagnostic(DiagnosticKind::Warning, warning.clone(), Some(&home.config_json()))));
+    diagnostics.extend(
+        agent.warnings.iter().map(|warning| ResourceDiagnostic::new(DiagnosticKind::Warning, warning.clone(), Some(&home.config_json()))),
+    );
     let hubs = Arc::new(Hubs::default());
     let (credentials, source): (Option<Arc<Stored>>, Arc<dyn CredentialSource>) = match &ports.credentials {
         Some(source) => (None, Arc::clone(source)),
@@ -228,7 +229,7 @@ fn prepare(inputs: Inputs, tasks: Tasks) -> Result<Prepared, OpenError> {
     };
     let models = ModelSources::new(&home, &shared, &environment, &ports, config.models.demo, source);
     let models_json = models.read().unwrap_or_else(|problem| {
-        diagnostics.push(diagnostic(DiagnosticKind::Error, problem, Some(&shared.models())));
+        diagnostics.push(ResourceDiagnostic::new(DiagnosticKind::Error, problem, Some(&shared.models())));
         None
     });
     let registry = models.load(models_json, None);
@@ -251,7 +252,7 @@ fn prepare(inputs: Inputs, tasks: Tasks) -> Result<Prepared, OpenError> {
         },
         registry: Current::new(registry),
         resources: Current::new(resources),
-        shared_settings: shared.settings(),
+        shared: shared.clone(),
         control: Control::new(),
         hubs,
         credentials,
@@ -284,7 +285,7 @@ fn open_ledger(home: &AgentHome, diagnostics: &Diagnostics) -> Option<Ledger> {
         }
         Err(error) => {
             let message = format!("programs cannot be recorded, so a killed daemon may leave some running: {error}");
-            diagnostics.add(Topic::Process, diagnostic(DiagnosticKind::Warning, message, Some(&folder)));
+            diagnostics.add(Topic::Process, ResourceDiagnostic::new(DiagnosticKind::Warning, message, Some(&folder)));
             None
         }
     }
@@ -311,10 +312,10 @@ pub(super) fn read_settings(shared: &SharedFolder, agent: &AgentDocument) -> (Se
     let path = shared.settings();
     let mut problems = Vec::new();
     let tier = settings::read_shared(&path).unwrap_or_else(|error| {
-        problems.push(diagnostic(DiagnosticKind::Error, error.to_string(), Some(&path)));
+        problems.push(ResourceDiagnostic::new(DiagnosticKind::Error, error.to_string(), Some(&path)));
         serde_json::Map::new()
     });
     let (settings, faults) = Settings::resolve(&tier, agent.settings());
-    problems.extend(faults.into_iter().map(|fault| diagnostic(DiagnosticKind::Warning, fault, None)));
+    problems.extend(faults.into_iter().map(|fault| ResourceDiagnostic::new(DiagnosticKind::Warning, fault, None)));
     (settings, problems)
 }

@@ -11,7 +11,7 @@ use wolli_home::settings::{self, Settings};
 use wolli_models::registry::Registry;
 use wolli_protocol::resource::{DiagnosticKind, ResourceDiagnostic};
 
-use super::diagnostics::{Topic, diagnostic};
+use super::diagnostics::Topic;
 use super::models::start_of_session;
 use super::open::Runtime;
 use super::sessions::SessionError;
@@ -67,9 +67,9 @@ impl Runtime {
         let registry = sources.models.load(models_json, config.as_ref().map(|config| config.models.demo));
         let resources = Resources::load(&sources.places, &settings.all);
         self.services.agent.refresh();
-        let settings_problems = faults.into_iter().map(|fault| diagnostic(DiagnosticKind::Warning, fault, None)).collect();
+        let settings_problems = faults.into_iter().map(|fault| ResourceDiagnostic::new(DiagnosticKind::Warning, fault, None)).collect();
         let model_notice = start_of_session(&registry, &settings, None, None).notice;
-        let model_problem = model_notice.map(|notice| diagnostic(DiagnosticKind::Warning, notice, None));
+        let model_problem = model_notice.map(|notice| ResourceDiagnostic::new(DiagnosticKind::Warning, notice, None));
         Ok(Built { registry, resources, config, configuration_problems, settings_problems, model_problem })
     }
 
@@ -112,5 +112,5 @@ impl Runtime {
 }
 
 fn told(fault: &Diagnostic) -> ResourceDiagnostic {
-    diagnostic(DiagnosticKind::Error, fault.message.clone(), Some(&fault.path))
+    ResourceDiagnostic::new(DiagnosticKind::Error, fault.message.clone(), Some(&fault.path))
 }

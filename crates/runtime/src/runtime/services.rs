@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use wolli_home::settings::{self, Compaction, Settings};
+use wolli_home::paths::SharedFolder;
+use wolli_home::settings::Compaction;
 use wolli_models::client::ModelClient;
 use wolli_models::registry::Registry;
 use wolli_protocol::event::ControlEvent;
@@ -18,6 +19,7 @@ use super::credentials::Stored;
 use super::current::Current;
 use super::hubs::Hubs;
 use super::logins::Logins;
+use super::open::read_settings;
 use crate::agent::Agent;
 use crate::dialogs::Dialogs;
 use crate::limits::REST_PAUSE;
@@ -37,8 +39,7 @@ pub(crate) struct Services {
     /// Skills and templates; replaced by a reload.
     pub(crate) resources: Current<Resources>,
     pub(crate) agent: Arc<Agent>,
-    /// The shared `settings.json`.
-    pub(super) shared_settings: PathBuf,
+    pub(super) shared: SharedFolder,
     pub(crate) control: Control,
     pub(super) hubs: Arc<Hubs>,
     /// What models used.
@@ -84,8 +85,7 @@ impl Services {
     /// When and how far histories are compacted, by the settings of the moment. What is wrong in them was reported when they were
     /// read as a whole. Blocking.
     pub(crate) fn compaction_settings(&self) -> Compaction {
-        let shared = settings::read_shared(&self.shared_settings).unwrap_or_default();
-        Settings::resolve(&shared, self.agent.refresh().settings()).0.compaction
+        read_settings(&self.shared, &self.agent.refresh()).0.compaction
     }
 
     /// What a command leaves running (a server, say) lives until the daemon stops.

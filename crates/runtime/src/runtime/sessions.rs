@@ -13,12 +13,12 @@ use wolli_protocol::event::ControlEvent;
 use wolli_protocol::ids::{EntryId, FrameId, SessionId};
 use wolli_protocol::message::AssistantMessage;
 use wolli_protocol::model::{Model, ThinkingLevel};
-use wolli_protocol::resource::{ContextInfo, DiagnosticKind, ToolInfo};
+use wolli_protocol::resource::{ContextInfo, DiagnosticKind, ResourceDiagnostic, ToolInfo};
 use wolli_protocol::sse;
 use wolli_protocol::state::{AgentState, SessionSummary};
 
 use super::control::ControlReader;
-use super::diagnostics::{Topic, diagnostic};
+use super::diagnostics::Topic;
 use super::models::start_of_session;
 use super::open::Runtime;
 use crate::clock::now_iso;
@@ -277,7 +277,7 @@ impl Runtime {
     fn start(&self, saved: &Settings, recorded: Option<&RestoredModel>, level: Option<ThinkingLevel>) -> TurnSettings {
         let start = start_of_session(&self.services.registry.get(), saved, recorded, level);
         if let Some(notice) = start.notice {
-            self.note(Topic::Model, diagnostic(DiagnosticKind::Warning, notice, None));
+            self.note(Topic::Model, ResourceDiagnostic::new(DiagnosticKind::Warning, notice, None));
         }
         start.settings
     }
