@@ -3,15 +3,8 @@
 use std::fs;
 
 use crate::support::Home;
-use crate::support::daemon::Daemon;
+use crate::support::daemon::{Daemon, serve};
 use crate::support::terminal::Terminal;
-
-fn serve(name: &str) -> (Home, Daemon) {
-    let home = Home::new();
-    home.succeed(&["new", name, "--model", "echo/demo"]);
-    let daemon = Daemon::start(&home, name);
-    (home, daemon)
-}
 
 fn terminal(home: &Home, arguments: &[&str]) -> Terminal {
     Terminal::start(home.command(arguments))

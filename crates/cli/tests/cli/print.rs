@@ -4,21 +4,10 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::time::{Duration, Instant};
 
-use crate::support::daemon::{Daemon, signal};
-use crate::support::{Home, Outcome, finish};
+use crate::support::daemon::{serve, signal};
+use crate::support::{Home, Outcome, finish, said};
 use rustix::process::Signal;
 use serde_json::Value;
-
-fn serve(name: &str) -> (Home, Daemon) {
-    let home = Home::new();
-    home.succeed(&["new", name, "--model", "echo/demo"]);
-    let daemon = Daemon::start(&home, name);
-    (home, daemon)
-}
-
-fn said(text: &str) -> Outcome {
-    Outcome { status: Some(0), stdout: format!("{text}\n"), stderr: String::new() }
-}
 
 fn failed(reason: &str) -> Outcome {
     Outcome { status: Some(1), stdout: String::new(), stderr: format!("{reason}\n") }

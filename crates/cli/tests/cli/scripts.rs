@@ -8,20 +8,9 @@ use std::process::{Child, ChildStdout};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::daemon::{Daemon, signal};
+use crate::support::daemon::{Daemon, serve, signal};
 use crate::support::terminal::Terminal;
-use crate::support::{Home, Outcome};
-
-fn serve(name: &str) -> (Home, Daemon) {
-    let home = Home::new();
-    home.succeed(&["new", name, "--model", "echo/demo"]);
-    let daemon = Daemon::start(&home, name);
-    (home, daemon)
-}
-
-fn said(text: &str) -> Outcome {
-    Outcome { status: Some(0), stdout: format!("{text}\n"), stderr: String::new() }
-}
+use crate::support::{Home, Outcome, said};
 
 /// A follower, and its lines.
 struct Follower {

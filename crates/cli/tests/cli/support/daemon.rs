@@ -58,3 +58,11 @@ impl Drop for Daemon {
 pub(crate) fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
+
+/// A home with one agent that echoes, and its daemon.
+pub(crate) fn serve(name: &str) -> (Home, Daemon) {
+    let home = Home::new();
+    home.succeed(&["new", name, "--model", "echo/demo"]);
+    let daemon = Daemon::start(&home, name);
+    (home, daemon)
+}

@@ -117,3 +117,8 @@ pub(crate) fn finish(mut command: Command, input: &str) -> Outcome {
     let status = child.wait().unwrap().code();
     Outcome { status, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
 }
+
+/// What a command leaves that printed this line and nothing else.
+pub(crate) fn said(text: &str) -> Outcome {
+    Outcome { status: Some(0), stdout: format!("{text}\n"), stderr: String::new() }
+}
