@@ -1,4 +1,4 @@
-//! Every bound and time limit of the runtime in one place, each with its reason.
+//! Bounds and time limits that several parts of the runtime share or promise, each with its reason. One that a single module needs stands there.
 
 use std::time::Duration;
 
@@ -65,6 +65,9 @@ pub const SCOPE_PATTERNS: usize = 1000;
 
 /// Idempotency keys that a session remembers; the oldest are forgotten first.
 pub const IDEMPOTENCY_KEYS: usize = 1024;
+
+/// Bytes of an idempotency key. All that are remembered stand in memory and in the session file.
+pub const IDEMPOTENCY_KEY_BYTES: usize = 1024;
 
 /// Rounds of summaries that happen by themselves until the model gives a good answer. Each costs money, and a history that three of them did
 /// not make small enough stays too long.

@@ -195,6 +195,8 @@ async fn renaming_and_seeding() {
     assert_eq!(seeded["data"]["content"], json!([{"type": "text", "text": "What is my purpose?"}]));
     let renamed = daemon.command(&id, json!({"type": "rename_session", "targetSessionId": id, "sessionName": "birth"})).await;
     assert_eq!(renamed, json!({"type": "response", "command": "rename_session", "success": true}));
+    let long = json!({"type": "prompt", "message": "x", "idempotencyKey": "k".repeat(1025)});
+    assert_eq!(daemon.command(&id, long).await["error"], "Invalid prompt: idempotencyKey must have at most 1024 bytes");
     // A name stands in every list.
     let long = json!({"type": "rename_session", "targetSessionId": id, "sessionName": "x".repeat(1025)});
     assert_eq!(daemon.command(&id, long).await["error"], "Invalid rename_session: sessionName must have at most 1024 bytes");

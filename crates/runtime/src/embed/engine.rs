@@ -123,6 +123,14 @@ impl EngineBuilder {
         self
     }
 
+    /// Called on a thread for blocking work a second after the start and after sessions left memory. A program that has nothing else to do
+    /// then can hand `wolli_exec::memory::give_back` over, as the daemon does.
+    #[must_use]
+    pub fn at_rest(mut self, tidy_up: fn()) -> Self {
+        self.ports.at_rest = Some(tidy_up);
+        self
+    }
+
     /// Takes the home, made if there is none, and opens it. Needs a tokio runtime with time and I/O enabled.
     ///
     /// A home that is made here is deployed at once: nobody interviews an agent that a program embeds.

@@ -17,7 +17,7 @@ use super::queues::Queue;
 use super::sidecar::{QueuedMessage, Sidecar};
 use super::writer::StoreError;
 use crate::clock::now_millis;
-use crate::limits::{IDEMPOTENCY_KEYS, QUEUED_MESSAGES, RUN_REQUESTS};
+use crate::limits::{IDEMPOTENCY_KEY_BYTES, IDEMPOTENCY_KEYS, QUEUED_MESSAGES, RUN_REQUESTS};
 use crate::turn::{Run, RunContext};
 
 impl Actor {
@@ -116,6 +116,10 @@ impl Actor {
 
     fn prompt(&mut self, prompt: NewPrompt, reply: Reply<()>) {
         if let Some(key) = &prompt.idempotency_key {
+            if key.len() > IDEMPOTENCY_KEY_BYTES {
+                let _ = reply.send(Err(CommandError::KeyTooLong));
+                return;
+            }
             match self.keys.get_mut(key) {
                 Some(Key::Stored) => {
                     let _ = reply.send(Ok(()));

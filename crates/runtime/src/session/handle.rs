@@ -16,6 +16,7 @@ use super::writer::StoreError;
 use crate::compaction::CompactionError;
 use crate::dialogs::Dialogs;
 use crate::hub::Hub;
+use crate::limits::IDEMPOTENCY_KEY_BYTES;
 use crate::tools::ToolSet;
 
 /// What to do with a prompt while a run is active.
@@ -48,6 +49,8 @@ pub enum CommandError {
     SteerWhileIdle,
     #[error("the queue is full ({0} messages wait); wait for the run or clear the queue")]
     QueueFull(usize),
+    #[error("Invalid prompt: idempotencyKey must have at most {IDEMPOTENCY_KEY_BYTES} bytes")]
+    KeyTooLong,
     #[error("{0} changes of the session wait for the end of the turn already; try again when it is over")]
     TooManyChanges(usize),
     #[error("the session is overloaded: {0} commands wait already; try again")]
